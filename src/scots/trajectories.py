@@ -215,7 +215,7 @@ def concat(parts: Sequence[Trajectories]) -> Trajectories:
         arrays = [getattr(part, name) for part in parts]
         return None if any(array is None for array in arrays) else np.concatenate(arrays)
 
-    fields = {name: joined(name) for name in [*ROW_FIELDS, "terminated"]}
+    fields: dict[str, Any] = {name: joined(name) for name in [*ROW_FIELDS, "terminated"]}
     offsets = offsets_from_lengths(np.concatenate([part.lengths for part in parts]))
     return Trajectories(offsets=offsets, meta=parts[0].meta, **fields)
 
