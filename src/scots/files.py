@@ -6,7 +6,7 @@ import hashlib
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from scots.errors import BadInput
@@ -65,7 +65,8 @@ def _remove(path: Path) -> None:
     if path.is_dir():
         shutil.rmtree(path, ignore_errors=True)
     else:
-        path.unlink(missing_ok=True)
+        with suppress(OSError):  # it was never made, or its folder could not be
+            path.unlink()
 
 
 def sha256(path: Path) -> str:

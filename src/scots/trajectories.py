@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -156,6 +157,12 @@ class Trajectories:
     def but_meta(self, **changes: Any) -> Self:
         """The same rows with some meta fields changed."""
         return dataclasses.replace(self, meta=dataclasses.replace(self.meta, **changes))
+
+    def save(self, path: str | Path, format: str | None = None) -> None:
+        """Write to a file or folder; the format follows from the name: .npz, .hdf5, .csv, .parquet, no suffix."""
+        from scots import formats  # a convenience that reaches upwards; no other code here knows of files
+
+        formats.write(self, Path(path), format)
 
     def equals(self, other: Trajectories) -> bool:
         """Same rows, episodes and meta, to the bit."""
