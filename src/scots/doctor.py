@@ -1,0 +1,205 @@
+"""Look at the machine and the installation: what is there, what is missing, and what to type next."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import re
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from scots import __version__, files
+from scots.console import amount
+from scots.rendering import choose_gl_backend, is_headless
+
+Status = Literal["ok", "missing", "warning"]
+
+STYLES: dict[Status, str] = {"ok": "green", "missing": "red", "warning": "yellow"}
+FIRST_COMMAND = "scots data collect pointmaze-medium-stitch-v0 --episodes 500"
+DEVELOPMENT_EXTRA = "dev"
+ALSO_SHOWN = ("accelerate", "diffusers", "faiss-cpu")  # versions that explain differences between two machines
+EGL_REMEDY = "install the EGL library (on Debian and Ubuntu: apt install libegl1)"
+LITTLE_MEMORY = 4e9  # bytes; the largest dataset of the paper alone takes 1.3e9
+LITTLE_DISK = 5e9  # bytes; that dataset, its augmentation and a few models
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing looked at: what was found, and what to do if it is not well."""
+
+    name: str
+    status: Status
+    detail: str
+    remedy: str = ""
+
+
+def examine() -> list[Check]:
+    """Look at everything the work depends on; quick, and no simulator is imported."""
+    return [
+        Check("python", "ok", f"{platform.python_version()} on {platform.system()} {platform.machine()}"),
+        Check("scots", "ok", __version__),
+        *_packages(),
+        *_compute(),
+        _memory(),
+        _disk(),
+        _rendering(),
+        _datasets(),
+        _ogbench_cache(),
+    ]
+
+
+def next_command() -> str:
+    """The command most worth typing now."""
+    datasets = _dataset_files()
+    return f"scots data inspect {datasets[0].stem}" if datasets else FIRST_COMMAND
+
+
+def report(checks: Sequence[Check]) -> RenderableType:
+    """The checks as a table for the terminal."""
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(no_wrap=True)
+    table.add_column(no_wrap=True)
+    table.add_column()
+    for check in checks:
+        words = Text(check.detail)
+        if check.remedy:
+            words.append(f"\n-> {check.remedy}", style="bold")
+        table.add_row(Text(check.status, style=STYLES[check.status]), Text(check.name), words)
+    return table
+
+
+# ---------------------------------------------------------------------------------------------------------- packages
+
+
+def _packages() -> list[Check]:
+    """One check for what is always needed and one per extra, as the installed metadata declares them."""
+    declared = _declared_packages()
+    checks = [_package_check(extra, names) for extra, names in declared.items() if extra != DEVELOPMENT_EXTRA]
+    others = set(ALSO_SHOWN) - {name for names in declared.values() for name in names}
+    if present := _versions(sorted(others)):
+        checks.append(Check("other packages", "ok", _listed(present)))
+    return checks
+
+
+def _declared_packages() -> dict[str, list[str]]:
+    """Package names by extra; those that are always needed under the empty name."""
+    declared: dict[str, list[str]] = {}
+    for requirement in importlib.metadata.requires("scots") or []:
+        name = re.split(r"[^\w.-]", requirement, maxsplit=1)[0]
+        extra = re.search(r"extra == [\"'](.+?)[\"']", requirement)
+        if name != "scots":  # an extra that includes another one names the package itself
+            declared.setdefault(extra[1] if extra else "", []).append(name)
+    return declared
+
+
+def _package_check(extra: str, names: Sequence[str]) -> Check:
+    label = f"extra {extra}" if extra else "packages"
+    present = _versions(names)
+    absent = [name for name in names if name not in present]
+    if not absent:
+        return Check(label, "ok", _listed(present))
+    remedy = f"pip install 'scots[{extra}]'" if extra else "pip install scots"
+    return Check(label, "missing", f"not installed: {', '.join(absent)}", remedy)
+
+
+def _versions(names: Sequence[str]) -> dict[str, str]:
+    """Versions of those packages that are installed, without importing them."""
+    versions = {}
+    for name in names:
+        try:
+            versions[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return versions
+
+
+def _listed(versions: dict[str, str]) -> str:
+    return ", ".join(f"{name} {version}" for name, version in versions.items())
+
+
+# ----------------------------------------------------------------------------------------------------------- machine
+
+
+def _compute() -> list[Check]:
+    """What torch computes on. A torch that does not load (a driver mismatch, say) is a finding, not a crash."""
+    try:
+        import torch
+    except (ImportError, OSError) as error:
+        return [Check("torch", "missing", f"does not load: {error}", "pip install --force-reinstall torch")]
+    # A container or a batch system may give this process fewer cores than the machine has.
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    threads = torch.get_num_threads()
+    detail = f"{cores} cores, torch computes with {threads} threads"
+    if threads > cores:
+        processor = Check("processor", "warning", detail, f"export OMP_NUM_THREADS={cores}")
+    else:
+        processor = Check("processor", "ok", detail)
+    if torch.cuda.is_available():
+        device = f"cuda: {', '.join(torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count()))}"
+    elif torch.backends.mps.is_available():
+        device = "mps: Apple GPU"
+    else:
+        device = "cpu: no GPU that torch can use"
+    return [Check("device", "ok", device), processor]
+
+
+def _memory() -> Check:
+    total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    available = _available_memory()
+    detail = amount(total, "bytes")
+    if available is not None:
+        detail += f", {amount(available, 'bytes')} available"
+    if (total if available is None else available) < LITTLE_MEMORY:
+        return Check("memory", "warning", detail, "close other programs, or work with fewer episodes")
+    return Check("memory", "ok", detail)
+
+
+def _available_memory() -> int | None:
+    """Bytes that programs can still get, where the system tells (Linux)."""
+    table = Path("/proc/meminfo")
+    found = re.search(r"MemAvailable:\s+(\d+) kB", table.read_text()) if table.exists() else None
+    return int(found[1]) * 1024 if found else None
+
+
+def _disk() -> Check:
+    home = files.home()
+    place = next(folder for folder in (home, *home.resolve().parents) if folder.exists())
+    free = shutil.disk_usage(place).free
+    detail = f"{amount(free, 'bytes')} free at {home}"
+    if free < LITTLE_DISK:
+        return Check("disk", "warning", detail, "free some space, or choose a larger disk with SCOTS_HOME")
+    return Check("disk", "ok", detail)
+
+
+def _rendering() -> Check:
+    backend = choose_gl_backend()
+    if is_headless() and backend == "glfw":
+        return Check("rendering", "warning", "no display and no EGL: simulators run but draw nothing", EGL_REMEDY)
+    return Check("rendering", "ok", f"MuJoCo draws with {backend}")
+
+
+# -------------------------------------------------------------------------------------------------------------- data
+
+
+def _dataset_files() -> list[Path]:
+    """Training files in the data home, by name."""
+    return sorted(path for path in (files.home() / "data").glob("*.npz") if not path.stem.endswith("-val"))
+
+
+def _datasets() -> Check:
+    folder = files.home() / "data"
+    size = sum(path.stat().st_size for path in folder.glob("*.npz"))
+    return Check("datasets", "ok", f"{len(_dataset_files())} in {folder}, {amount(size, 'bytes')}")
+
+
+def _ogbench_cache() -> Check:
+    folder = Path("~/.ogbench/data").expanduser()
+    return Check("ogbench cache", "ok", f"{folder} {'exists' if folder.exists() else 'does not exist'}")
