@@ -1,0 +1,30 @@
+# Two commands do everything on a fresh machine: `make demo` and `make test`.
+PYTHON ?= python3
+BIN := .venv/bin
+INSTALLED := .venv/installed
+
+.PHONY: test check demo bench golden clean
+
+$(INSTALLED): pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check torch==2.13.0 -c constraints.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $@
+
+test: $(INSTALLED)  ## install, then check everything
+	$(MAKE) --no-print-directory check
+
+check:  ## formatting, lint, types, all tests; no install
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	$(BIN)/mypy
+	$(BIN)/pytest -n 2
+
+demo: $(INSTALLED)  ## collect a small maze dataset, inspect it, draw it
+	$(BIN)/python -m scots.demo runs/demo
+
+bench: $(INSTALLED)  ## speed as ratios, each measured within one run
+	$(BIN)/python benchmarks/collection.py
+
+clean:
+	rm -rf .venv runs build dist

@@ -1,0 +1,55 @@
+"""Collection speed against the bare simulator, as a ratio of two wall times in one run.
+
+Both sides start the same number of processes, build the same environment, and take the same number of steps. The bare
+side steps recorded actions and keeps nothing; the other side is `scots data collect` from start to finished files.
+"""
+
+import multiprocessing
+import tempfile
+import time
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+from scots import formats
+from scots.sources.collect import collect
+from scots.sources.ogbench import PROTOCOLS, Protocol, make_environment, with_episodes
+from scots.trajectories import Array, Meta
+
+WORKERS = 2
+TARGETS = {"pointmaze-giant-stitch-v0": (1000, 0.7), "antmaze-giant-stitch-v0": (300, 0.8)}  # episodes, ratio
+
+
+def step_all(meta: Meta, actions: Array) -> None:
+    environment = make_environment(meta, terminate_at_goal=False)
+    environment.reset()
+    for action in actions:
+        environment.step(action)
+
+
+def bare_seconds(meta: Meta, actions: Array) -> float:
+    begin = time.perf_counter()
+    with ProcessPoolExecutor(WORKERS, multiprocessing.get_context("spawn")) as pool:
+        list(pool.map(step_all, [meta] * WORKERS, [actions[n::WORKERS].astype(float) for n in range(WORKERS)]))
+    return time.perf_counter() - begin
+
+
+def collect_seconds(protocol: Protocol, out: Path) -> float:
+    begin = time.perf_counter()
+    collect(protocol, out, workers=WORKERS)
+    return time.perf_counter() - begin
+
+
+def main() -> None:
+    for id, (episodes, target) in TARGETS.items():
+        with tempfile.TemporaryDirectory() as folder:
+            out = Path(folder) / "a.npz"
+            ours = collect_seconds(with_episodes(PROTOCOLS[id], episodes), out)
+            train, validation = formats.read(out), formats.read(out.with_name("a-val.npz"))
+            steps = train.rows + validation.rows
+            bare = bare_seconds(train.meta, train.actions) * steps / train.rows
+        rates = f"{steps / ours:,.0f} steps/s collected, {steps / bare:,.0f} steps/s bare, {WORKERS} processes each"
+        print(f"{id}: {rates}: ratio {bare / ours:.2f} (target {target})")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,119 @@
+"""The command contract: what is printed where, exit codes, one-line errors."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from scots import formats
+from scots.cli import main
+from scots.sources import load, toy
+
+
+@pytest.fixture(autouse=True)
+def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SCOTS_HOME", str(tmp_path / "home"))
+
+
+@pytest.mark.parametrize(
+    "words", [[], ["data"], *([["data", name] for name in ("collect", "convert", "inspect", "expert")])]
+)
+def test_help_is_readable_at_every_level(words: list[str], capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit) as stop:
+        main([*words, "--help"])
+    assert stop.value.code == 0
+    assert "usage: scots" in capsys.readouterr().out
+
+
+def test_list_shows_every_dataset_and_its_origin(capsys: pytest.CaptureFixture[str]):
+    assert main(["data", "collect", "pointmaze-medium-stitch-v0", "--episodes", "2", "--workers", "1"]) == 0
+    assert main(["data", "list"]) == 0
+    lines = {words[0]: line for line in capsys.readouterr().out.splitlines() if (words := line.split())}
+    assert "collected here" in lines["pointmaze-medium-stitch-v0"]
+    assert "built in" in lines[toy.ID]
+    assert lines["antmaze-large-explore-v0"].rstrip().endswith("-")
+    assert load("pointmaze-medium-stitch-v0").rows == 402
+    assert load("pointmaze-medium-stitch-v0-val").rows == 201
+
+
+def test_collect_inspect_convert(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    data, table, picture = tmp_path / "toy.npz", tmp_path / "tracks", tmp_path / "toy.png"
+    assert main(["data", "collect", toy.ID, "--episodes", "5", "--out", str(data)]) == 0
+    assert main(["data", "convert", str(data), str(table)]) == 0
+    assert formats.read(table).equals(formats.read(data))
+    capsys.readouterr()
+    assert main(["data", "inspect", str(table), "--json", "--png", str(picture), "--position", "x,y"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert (facts["episodes"], facts["rows"]) == (5, 165)
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_inspect_looks_at_broken_data_that_nothing_else_accepts(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    path = tmp_path / "broken.npz"
+    observations = np.zeros((4, 2))
+    observations[2, 1] = np.nan
+    np.savez(path, observations=observations, episode_ends=[4])
+    assert main(["data", "inspect", str(path)]) == 0
+    assert "row 2 is the first of 1 with NaN" in capsys.readouterr().out
+    assert main(["data", "convert", str(path), str(tmp_path / "out.npz")]) == 2
+    assert "row 2" in capsys.readouterr().err
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["broken.npz"]
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["inspect", "pointmaze-gaint-stitch-v0"], "did you mean pointmaze-giant-stitch-v0"),
+        (["inspect", "antmaze-large-explore-v0"], "scots data collect antmaze-large-explore-v0"),
+        (["collect", "nonsense"], "see `scots data list`"),
+        (["collect", "pointmaze-medium-stitch-v0", "--episodes", "0"], "at least one episode"),
+        (["collect", "pointmaze-medium-stitch-v0", "--maze", "absent.txt"], "cannot read the maze file"),
+        (["download", "pointmaze-medium-stitch-v0", "--offline"], "pointmaze-medium-stitch-v0"),
+        (["download", "nonsense"], "no such dataset"),
+        (["inspect", toy.ID, "--position", "u,v"], "no observation column 'u'"),
+        (["convert", toy.ID, "out.xyz"], "no format is written to .xyz"),
+    ],
+)
+def test_bad_input_is_one_line_and_code_2(words: list[str], complaint: str, capsys: pytest.CaptureFixture[str]):
+    assert main(["data", *words]) == 2
+    error = capsys.readouterr().err
+    assert complaint in error
+    assert len(error.strip().splitlines()) == 1
+
+
+def test_debug_adds_the_traceback(capsys: pytest.CaptureFixture[str]):
+    assert main(["data", "inspect", "nonsense", "--debug"]) == 2
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_unknown_words_are_code_2():
+    for words in (["dance"], ["data", "collect", toy.ID, "--colour", "red"]):
+        with pytest.raises(SystemExit) as stop:
+            main(words)
+        assert stop.value.code == 2
+
+
+def test_failures_of_ours_are_code_1(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    monkeypatch.setattr("scots.sources.list_datasets", lambda: 1 // 0)
+    assert main(["data", "list"]) == 1
+    assert "a failure of ours: ZeroDivisionError" in capsys.readouterr().err
+
+
+def test_doctor_runs_as_a_program():
+    done = subprocess.run([sys.executable, "-m", "scots.cli", "doctor"], capture_output=True, text=True, check=True)
+    assert "torch" in done.stdout
+    assert "try next: scots data" in done.stdout
+
+
+def test_expert_is_measured(capsys: pytest.CaptureFixture[str]):
+    assert main(["data", "expert", "ant", "--measure", "--episodes", "2"]) == 0
+    assert "reached_within_1m" in capsys.readouterr().out
+
+
+def test_expert_trains_and_is_usable(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    words = ["data", "expert", "ant", "--steps", "300", "--episodes", "1", "--out", str(tmp_path / "ant")]
+    assert main(words) == 0
+    assert (tmp_path / "ant" / "actor.safetensors").stat().st_size < 1_000_000

@@ -1,0 +1,11 @@
+"""Settings for the whole test suite."""
+
+from __future__ import annotations
+
+from hypothesis import HealthCheck, settings
+
+# The same cases in every run: a failure in one place can be repeated in another.
+settings.register_profile(
+    "scots", derandomize=True, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("scots")
