@@ -171,6 +171,8 @@ class Expert:
     """Seed of training and measuring."""
     out: Path = Path("runs/ant-expert")
     """Folder for the trained actor."""
+    start: Path | None = None
+    """Continue from the actor in this folder."""
     measure: bool = False
     """Only measure the actor that ships with the package."""
     episodes: int = 200
@@ -181,7 +183,7 @@ class Expert:
         from scots.sources import experts
 
         if not self.measure:
-            experts.train_ant(self.out, self.steps, self.seed)
+            experts.train_ant(self.out, self.steps, self.seed, self.start)
         folder = experts.SHIPPED if self.measure else self.out
         print(_text(experts.measure_ant(folder, self.episodes, self.seed)))
 

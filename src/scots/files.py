@@ -55,7 +55,11 @@ def _replace(source: Path, target: Path) -> None:
     if target.is_dir() and not target.is_symlink():  # os.replace refuses a folder that has content
         aside = target.with_name(f".{target.name}.{os.getpid()}.old")
         os.replace(target, aside)
-        os.replace(source, target)
+        try:
+            os.replace(source, target)
+        except OSError:
+            os.replace(aside, target)
+            raise
         shutil.rmtree(aside)
     else:
         os.replace(source, target)

@@ -165,7 +165,7 @@ class Trajectories:
         formats.write(self, Path(path), format)
 
     def equals(self, other: Trajectories) -> bool:
-        """Same rows, episodes and meta, to the bit."""
+        """Same rows, episodes and meta."""
         names = [*ROW_FIELDS, "offsets", "terminated"]
         pairs = [(getattr(self, name), getattr(other, name)) for name in names]
         return self.meta == other.meta and all(

@@ -283,7 +283,8 @@ BOUNDARIES: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("form", BOUNDARIES)
 @pytest.mark.parametrize("key", ["observations", "states", "obs"])
 def test_plain_reads_every_form_of_boundaries(key: str, form: str, tmp_path: Path) -> None:
-    np.savez(tmp_path / "a.npz", **{key: ROWS}, **BOUNDARIES[form])
+    members = {key: ROWS, **BOUNDARIES[form]}
+    np.savez(tmp_path / "a.npz", **members)
     data = formats.read(tmp_path / "a.npz")
     assert formats.detect(tmp_path / "a.npz") == "plain"
     assert data.offsets.tolist() == [0, 3, 7]

@@ -107,11 +107,14 @@ def _explained(path: Path, failure: str) -> Iterator[None]:
     try:
         yield
     except BadInput as error:
-        message = " ".join(str(error).split())
+        message = _one_line(error)
         raise BadInput(message if message.startswith(str(path)) else f"{path}: {message}") from error
     except Exception as error:
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise BadInput(f"{path}: {failure} ({type(error).__name__}: {reason}); is it damaged?") from error
+        raise BadInput(f"{path}: {failure} ({type(error).__name__}: {_one_line(error)}); is it damaged?") from error
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(line.strip() for line in str(error).splitlines())
 
 
 def _module(name: str) -> ModuleType:

@@ -92,13 +92,10 @@ def _read_table(path: Path) -> Table:
     return Table(path, dict(zip(header, columns, strict=True)), first.removeprefix(_META) if described else None)
 
 
-def _rows(
-    path: Path, header: list[str], lines: Iterator[list[str]], described: bool
-) -> Iterator[tuple[int, list[str]]]:
+def _rows(path: Path, header: list[str], lines: Any, described: bool) -> Iterator[tuple[int, list[str]]]:
     """The rows that are not blank, with their line numbers."""
-    reader: Any = lines
     for row in lines:
-        number = reader.line_num + described
+        number = lines.line_num + described
         if row and len(row) != len(header):
             raise BadInput(f"{path}: line {number}: {len(row)} cells where the header has {len(header)}; repair it")
         if row:

@@ -19,7 +19,7 @@ from scots.trajectories import Array, Meta, Trajectories, offsets_from_last
 _REQUIRED = ("observations", "actions", "terminals")
 _OPTIONAL = ("rewards", "qpos", "qvel", "times", "terminated")
 _KEYS = {*_REQUIRED, *_OPTIONAL, "button_states", "meta"}
-_ID = re.compile(r"((?:visual-)?(?:pointmaze|antmaze|humanoidmaze|antsoccer|cube|scene|puzzle)-[\w-]+-v\d+)(-val)?")
+_ID = re.compile(r"((?:pointmaze|antmaze|humanoidmaze|antsoccer|cube|scene|puzzle)-[\w-]+-v\d+)(-val)?")
 
 
 def matches(path: Path) -> bool:

@@ -1,0 +1,117 @@
+"""Valid files with damaged bytes: reading them is refused in one line or gives a whole dataset, whatever the damage."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import dataset
+
+from scots import formats
+from scots.errors import BadInput
+from scots.formats import FORMATS
+from scots.trajectories import Trajectories
+
+FUZZ_CASES = 600  # damaged files per layout
+
+# One file and one folder per format, where it has them.
+LAYOUTS = list({(name, not suffix): (name, suffix) for name, f in FORMATS.items() for suffix in f.suffixes}.values())
+TEXT = (".csv", ".json")
+CHECKSUMMED = (".npz", ".h5", ".hdf5")  # files of these suffixes, if we wrote them, must not give other numbers
+TOKENS = [
+    b"",
+    b"nan",
+    b"-inf",
+    b"1e999",
+    b"word",
+    b"-",
+    b"\0",
+    b'"',
+    b"\xc3",
+    b"1,2",
+    b"\n",
+    b"null",
+    b"[]",
+    b"{}",
+    b"-1",
+]
+
+
+@st.composite
+def damaged(draw: st.DrawFn, content: bytes, text: bool) -> bytes:
+    """The content after one to three accidents."""
+    for _ in range(draw(st.integers(1, 3))):
+        place = draw(st.integers(0, max(0, len(content) - 1)))
+        end = place + draw(st.integers(1, 64))
+        kind = draw(st.sampled_from(["flip", "delete", "insert", "truncate", "zero", *(["token"] * 3 if text else [])]))
+        if kind == "flip":
+            flipped = bytes(byte ^ draw(st.integers(1, 255)) for byte in content[place : place + 1])
+            content = content[:place] + flipped + content[place + 1 :]
+        elif kind == "delete":
+            content = content[:place] + content[end:]
+        elif kind == "insert":
+            content = content[:place] + draw(st.binary(min_size=1, max_size=16)) + content[place:]
+        elif kind == "truncate":
+            content = content[:place]
+        elif kind == "zero":
+            content = content[:place] + bytes(len(content[place:end])) + content[end:]
+        else:
+            content = replace_token(content, place, draw(st.sampled_from(TOKENS)))
+    return content
+
+
+def replace_token(content: bytes, place: int, token: bytes) -> bytes:
+    """Replace the cell, name or number around a byte."""
+    match = re.compile(rb"[^,:\n{}\[\] ]+").search(content, place)
+    return content if match is None else content[: match.start()] + token + content[match.end() :]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=lambda layout: f"{layout[0]}{layout[1] or '-folder'}")
+def test_damage_is_refused_or_harmless(layout: tuple[str, str], tmp_path: Path) -> None:
+    name, suffix = layout
+    path = tmp_path / f"data{suffix}"
+    data = dataset((7, 4, 12))
+    formats.write(data, path, name)
+    files = sorted(item for item in path.rglob("*") if item.is_file()) if path.is_dir() else [path]
+    contents = {file: file.read_bytes() for file in files}
+    outcomes: Counter[str] = Counter()
+
+    @settings(max_examples=FUZZ_CASES)
+    @given(draw=st.data())
+    def damage(draw: st.DataObject) -> None:
+        victim = draw.draw(st.sampled_from(files))
+        victim.write_bytes(draw.draw(damaged(contents[victim], victim.suffix in TEXT)))
+        try:
+            read = formats.read(path)
+        except BadInput as error:
+            outcomes["refused"] += 1
+            check_line(str(error), path)
+        else:
+            outcomes["read"] += 1
+            check_whole(read)
+            if victim.suffix in CHECKSUMMED:
+                np.testing.assert_array_equal(read.observations, data.observations)
+        finally:
+            victim.write_bytes(contents[victim])
+
+    damage()
+    assert outcomes.total() >= FUZZ_CASES
+    assert outcomes["refused"] > 0
+    assert formats.read(path).equals(data)
+
+
+def check_line(message: str, path: Path) -> None:
+    assert message.startswith(str(path))
+    assert "\n" not in message
+
+
+def check_whole(data: Trajectories) -> None:
+    assert data.lengths.min() > 0
+    for _, values in data.arrays():
+        assert len(values) == data.lengths.sum()
+        assert np.isfinite(values).all()

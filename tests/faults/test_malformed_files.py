@@ -1,0 +1,398 @@
+"""Files that cannot be used, and places that cannot be written: one line that says where and what, and no leftovers."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+from strategies import dataset
+
+from scots import formats
+from scots.errors import BadInput
+from scots.formats import FORMATS
+from scots.npz import read_npz
+from scots.trajectories import Array, Trajectories
+
+TARGETS = [(name, suffix) for name, format in FORMATS.items() for suffix in format.suffixes]
+OBSERVATIONS = np.arange(10, dtype=np.float32).reshape(5, 2)
+TERMINALS = np.array([0, 0, 1, 0, 1], bool)
+
+
+def identify(target: tuple[str, str]) -> str:
+    return f"{target[0]}{target[1] or '-folder'}"
+
+
+def complaint(path: Path, *words: str, format: str | None = None) -> str:
+    """The one line that reading gives; it begins with the path and has these words in this order."""
+    with pytest.raises(BadInput) as caught:
+        formats.read(path, format)
+    message = str(caught.value)
+    assert message.startswith(str(path))
+    assert "\n" not in message
+    assert re.search(".*".join(map(re.escape, words)), message), message
+    return message
+
+
+def a_file_in(path: Path) -> Path:
+    """The path itself, or the largest file of a folder."""
+    files = [item for item in path.rglob("*") if item.is_file()] if path.is_dir() else [path]
+    return max(files, key=lambda file: file.stat().st_size)
+
+
+# ------------------------------------------------------------------------------------------------------ every format
+
+
+@pytest.mark.parametrize("format", [None, *FORMATS])
+def test_missing_file(format: str | None, tmp_path: Path) -> None:
+    complaint(tmp_path / "nothing.npz", "no such file", format=format)
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=identify)
+@pytest.mark.parametrize("share", [0.0, 0.01, 0.5, 0.9, 0.999])
+def test_truncated_file(target: tuple[str, str], share: float, tmp_path: Path) -> None:
+    name, suffix = target
+    path = tmp_path / f"data{suffix}"
+    formats.write(dataset((200, 100)), path, name)
+    victim = a_file_in(path)
+    content = victim.read_bytes()
+    # A cut at the end of a line is a shorter table and not a damaged one, so text is cut inside its last cell.
+    victim.write_bytes(content[: int(share * len(content))] + (b"," if name == "csv" else b""))
+    complaint(path)
+    complaint(path, format=name)
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=identify)
+def test_garbage_file(target: tuple[str, str], tmp_path: Path) -> None:
+    name, suffix = target
+    path = tmp_path / f"data{suffix}"
+    formats.write(dataset(), path, name)
+    a_file_in(path).write_bytes(np.random.default_rng(0).bytes(3000))
+    complaint(path)
+    complaint(path, format=name)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_file_of_another_format(name: str, tmp_path: Path) -> None:
+    other = next(other for other in ("d4rl", "csv") if other != name)
+    path = tmp_path / f"data{FORMATS[other].suffixes[0]}"
+    formats.write(dataset(), path, other)
+    complaint(path, format=name)
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=identify)
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("field", ["observations", "times"])
+def test_numbers_that_are_not_finite_are_not_written(
+    target: tuple[str, str], value: float, field: str, tmp_path: Path
+) -> None:
+    values = np.array(getattr(dataset(), field))
+    values[4:] = value
+    changes: dict[str, Any] = {field: values}
+    column = ", column 0" if values.ndim == 2 else ""
+    with pytest.raises(BadInput, match=rf"data.*: {field}: row 4{column} \(episode 1\) is {value}, not a finite"):
+        formats.write(dataset(**changes), tmp_path / f"data{target[1]}", target[0])
+    assert not list(tmp_path.iterdir())
+
+
+def test_array_without_columns_is_not_written(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=r"data\.npz: actions: no columns"):
+        formats.write(dataset(actions=np.empty((9, 0))), tmp_path / "data.npz")
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=identify)
+def test_unwritable_place(target: tuple[str, str], tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    path = tmp_path / "file" / f"data{target[1]}"
+    with pytest.raises(BadInput) as caught:
+        formats.write(dataset(), path, target[0])
+    assert str(caught.value).startswith(f"{path}: cannot write")
+    assert "\n" not in str(caught.value)
+    assert [item.name for item in tmp_path.iterdir()] == ["file"]
+
+
+FULL = """
+import resource, sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+from strategies import dataset
+from scots import formats
+from scots.errors import BadInput
+data = dataset((40_000, 40_000))
+for limit in map(int, sys.argv[4:]):
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
+    try:
+        formats.write(data, Path(sys.argv[3]), sys.argv[2])
+    except BadInput as error:
+        print(error)
+"""
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=identify)
+def test_full_disk(target: tuple[str, str], tmp_path: Path) -> None:
+    """In a process of its own: the limit on file sizes stands for a full disk, and libraries may crash on it."""
+    path = tmp_path / f"data{target[1]}"
+    limits = ["0", "100", "5000", "1000000"]
+    command = [sys.executable, "-c", FULL, str(Path(__file__).parents[1]), target[0], str(path), *limits]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (run.returncode, run.stderr) == (0, "")
+    complaints = run.stdout.splitlines()
+    assert len(complaints) == len(limits)
+    assert all(line.startswith(f"{path}: cannot write: ") and "File too large" in line for line in complaints)
+    assert not list(tmp_path.iterdir())
+
+
+def test_failed_write_spares_the_file_that_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    path = tmp_path / "data.npz"
+    formats.write(dataset((2, 2)), path)
+    monkeypatch.setattr("scots.formats.ogbench.write_npz", fail)
+    with pytest.raises(BadInput, match=r"data\.npz: cannot write: No space left on device"):
+        formats.write(dataset((3, 3)), path)
+    assert formats.read(path).lengths.tolist() == [2, 2]
+    assert [item.name for item in tmp_path.iterdir()] == ["data.npz"]
+
+
+def test_a_file_in_the_place_of_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "data").write_text("in the way")
+    with pytest.raises(BadInput, match="data: cannot write"):
+        formats.write(dataset(), tmp_path / "data")
+    assert (tmp_path / "data").read_text() == "in the way"
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_folder_of_nothing(tmp_path: Path) -> None:
+    complaint(tmp_path, "not recognised as any of ogbench")
+    complaint(tmp_path, "no .csv files", format="csv")
+
+
+def test_missing_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    formats.write(dataset(), tmp_path / "a.parquet")
+    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
+    complaint(tmp_path / "a.parquet", "pip install 'scots[parquet]'")
+
+
+# --------------------------------------------------------------------------------------------------------------- npz
+
+GOOD: dict[str, Any] = {"observations": OBSERVATIONS, "actions": OBSERVATIONS, "terminals": TERMINALS}
+
+
+def with_row(row: int, value: float) -> Array:
+    values = OBSERVATIONS.copy()
+    values[row:, 1] = value
+    return values
+
+
+BAD_NPZ: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "no observations": ({"observations": None}, ["no key 'observations'", "actions, terminals"]),
+    "no boundaries": ({"terminals": None}, ["no episode boundaries", "terminals", "episode_ends"]),
+    "observations of rank 1": ({"observations": OBSERVATIONS[:, 0]}, ["observations: expected rank 2", "(5,)"]),
+    "actions of rank 1": ({"actions": TERMINALS}, ["actions: expected rank 2", "(5,)"]),
+    "terminals of rank 2": ({"terminals": OBSERVATIONS}, ["terminals: expected one flag", "5 rows", "(5, 2)"]),
+    "too few actions": ({"actions": OBSERVATIONS[:4]}, ["actions: 4 entries where 5 were expected"]),
+    "too few terminals": ({"terminals": TERMINALS[:4]}, ["terminals: expected one flag for each of the 5 rows"]),
+    "no rows": (
+        {"observations": OBSERVATIONS[:0], "actions": OBSERVATIONS[:0], "terminals": TERMINALS[:0]},
+        ["observations: no rows", "(0, 2)"],
+    ),
+    "no columns": ({"observations": OBSERVATIONS[:, :0]}, ["observations: no columns"]),
+    "not a number": ({"observations": with_row(3, np.nan)}, ["observations: row 3, column 1 (episode 1) is nan"]),
+    "infinity": ({"actions": with_row(1, -np.inf)}, ["actions: row 1, column 1 (episode 0) is -inf"]),
+    "too large": ({"observations": with_row(4, 1.0).astype(float) * 1e39}, ["observations: row 0, column 1", "inf"]),
+    "flag is not a number": ({"terminals": TERMINALS * np.float32("nan")}, ["terminals: expected flags of 0 and 1"]),
+    "objects": ({"actions": OBSERVATIONS.astype(object)}, ["key 'actions'", "object arrays are not read"]),
+    "text": ({"observations": OBSERVATIONS.astype(str)}, ["observations: expected numbers, got <U"]),
+    "meta is not JSON": ({"meta": np.array("{")}, ["Meta: not JSON"]),
+    "meta of another kind": ({"meta": np.array('{"colour": 1}')}, ["Meta: unknown key 'colour'"]),
+    "lengths too long": ({"terminals": None, "lengths": [3, 3]}, ["lengths: expected episodes that cover rows 0 to 5"]),
+    "empty episode": ({"terminals": None, "lengths": [3, 0, 2]}, ["lengths: episode 1 is empty"]),
+    "offsets go back": ({"terminals": None, "offsets": [0, 3, 2, 5]}, ["offsets: episode 1 is empty"]),
+    "starts late": ({"terminals": None, "episode_starts": [1, 3]}, ["episode_starts", "rows 0 to 5, got 1 to 5"]),
+    "no ends": ({"terminals": None, "episode_ends": np.empty(0, int)}, ["episode_ends", "rows 0 to 5"]),
+    "ends are fractions": ({"terminals": None, "episode_ends": [2.5, 5.0]}, ["episode_ends: expected a list of whole"]),
+    "ids come back": ({"terminals": None, "episode": [0, 0, 1, 1, 0]}, ["episode: episode 0 begins a second", "row 4"]),
+    "one id": ({"terminals": None, "episodes": np.array(2)}, ["episodes: expected one id for each of the 5 rows"]),
+    "contradiction": ({"lengths": [3, 2], "episode_ends": [2, 5]}, ["episode_ends and lengths contradict"]),
+    "flag inside an episode": ({"lengths": [4, 1]}, ["flags end an episode at row 2 but lengths does not"]),
+    "stacked and lengths": (
+        {"observations": OBSERVATIONS[None], "lengths": [3, 2], "terminals": None},
+        ["lengths and the shape of the observations contradict"],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD_NPZ)
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed], ids=["stored", "compressed"])
+def test_bad_npz(case: str, save: Any, tmp_path: Path) -> None:
+    changes, words = BAD_NPZ[case]
+    members = {name: values for name, values in (GOOD | changes).items() if values is not None}
+    save(tmp_path / "data.npz", **members)
+    complaint(tmp_path / "data.npz", *words)
+
+
+def test_ogbench_needs_its_keys(tmp_path: Path) -> None:
+    np.savez(tmp_path / "data.npz", observations=OBSERVATIONS, terminals=TERMINALS)
+    complaint(tmp_path / "data.npz", "no key 'actions'", "observations, terminals", format="ogbench")
+
+
+def test_ogbench_refuses_compact_data(tmp_path: Path) -> None:
+    np.savez(tmp_path / "data.npz", **GOOD, valids=~TERMINALS)
+    complaint(tmp_path / "data.npz", "'valids' marks data", "'plain'", format="ogbench")
+    assert formats.read(tmp_path / "data.npz").lengths.tolist() == [3, 2]
+
+
+def test_objects_are_never_unpickled(tmp_path: Path) -> None:
+    class Trap:
+        def __reduce__(self) -> tuple[Any, ...]:
+            return Path.touch, (tmp_path / "sprung",)
+
+    np.savez(tmp_path / "data.npz", **GOOD, qpos=np.array([Trap()], dtype=object))
+    complaint(tmp_path / "data.npz", "key 'qpos': object arrays are not read")
+    assert not (tmp_path / "sprung").exists()
+
+
+def test_npz_that_is_no_zip(tmp_path: Path) -> None:
+    (tmp_path / "data.npz").write_bytes(b"garbage")
+    with pytest.raises(BadInput, match=r"data\.npz: not a readable npz \(File is not a zip file\)"):
+        read_npz(tmp_path / "data.npz")
+
+
+# -------------------------------------------------------------------------------------------------------------- hdf5
+
+
+def test_bad_hdf5(tmp_path: Path) -> None:
+    path = tmp_path / "data.hdf5"
+    cases: list[tuple[dict[str, Any], str]] = [
+        ({"actions": OBSERVATIONS}, "no key 'observations'; the file has actions"),
+        ({"observations": OBSERVATIONS}, "no episode boundaries; add 'terminals' or 'timeouts'"),
+        ({"observations/x": OBSERVATIONS}, "observations: expected an array, found a group"),
+        ({"observations": OBSERVATIONS, "terminals": TERMINALS[:3]}, "terminals: expected one flag"),
+        ({"observations": OBSERVATIONS[:, 0], "terminals": TERMINALS}, "observations: expected rank 2"),
+        ({"observations": with_row(2, np.nan), "timeouts": TERMINALS}, "observations: row 2, column 1 (episode 0)"),
+        ({"observations": OBSERVATIONS[:0], "terminals": TERMINALS[:0]}, "observations: no rows"),
+        ({"observations": OBSERVATIONS, "terminals": TERMINALS, "infos/qpos": TERMINALS}, "qpos: expected rank 2"),
+    ]
+    for arrays, words in cases:
+        with h5py.File(path, "w") as file:
+            for key, values in arrays.items():
+                file[key] = values
+        complaint(path, words)
+
+
+def test_hdf5_with_an_absurd_shape(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "data.hdf5", "w") as file:
+        file.create_dataset("observations", shape=(1 << 40, 2), dtype="f4", chunks=(16, 2))
+        file["terminals"] = TERMINALS
+    complaint(tmp_path / "data.hdf5", "/observations: shape (1099511627776, 2) cannot come from this file")
+
+
+def test_flipped_byte_of_our_hdf5(tmp_path: Path) -> None:
+    path = tmp_path / "data.hdf5"
+    data = dataset((300, 300))
+    formats.write(data, path)
+    content = bytearray(path.read_bytes())
+    begin = content.index(data.observations.tobytes())
+    for byte in range(begin, begin + data.observations.nbytes, 97):
+        content[byte] ^= 0xFF
+        path.write_bytes(content)
+        complaint(path)
+        content[byte] ^= 0xFF
+
+
+# ------------------------------------------------------------------------------------------------------------ tables
+
+BAD_CSV = {
+    "not a number": ("x,y\n1,2\n3,four\n", ["line 3: column 'y': 'four' is not a number"]),
+    "empty cell": ("x,y\n1,2\n,4\n", ["line 3: column 'x': the cell is empty"]),
+    "short row": ("x,y\n1,2\n3\n", ["line 3: 1 cells where the header has 2"]),
+    "long row": ("x,y\n1,2,3\n", ["line 2: 3 cells where the header has 2"]),
+    "twice": ("x,x\n1,2\n", ["line 1: column 'x' appears twice"]),
+    "unnamed": (",x\n0,1\n", ["line 1: column 0 has no name"]),
+    "no header": ("1.5,2.5\n3,4\n", ["line 1: numbers where the names of the columns"]),
+    "nothing": ("", ["line 1: no observation columns"]),
+    "no rows": ("x,y\n", ["no rows below the header"]),
+    "no observations": ("episode,action_0\n0,1\n", ["line 1: no observation columns beside 'episode', 'action_0'"]),
+    "two times": ("t,time,x\n0,0,1\n", ["line 1: columns 't' and 'time' both mean times"]),
+    "two episodes": ("run,traj,x\n0,0,1\n", ["line 1: columns 'run' and 'traj' both mean episode"]),
+    "ids come back": ("run,x\na,1\nb,1\na,1\n", ["run: episode a begins a second time at row 2"]),
+    "not finite": ("run,x\na,1\nb,nan\n", ["observations: row 1, column 0 (episode 1) is nan"]),
+    "open quote": ('x,y\n1,"2\n', ["cannot be read"]),
+    "meta is not JSON": ("# meta: {\nx,y\n1,2\n", ["meta: not JSON"]),
+    "meta lacks keys": ("# meta: {}\nx,y\n1,2\n", ["meta: expected an object with 'meta' and 'terminated'"]),
+    "meta of text flags": ('# meta: {"meta": {}, "terminated": ["yes"]}\nx\n1\n', ["list of true and false"]),
+    "line after meta": ('# meta: {"meta": {}, "terminated": null}\nx\n1\n?\n', ["line 4: column 'x': '?'"]),
+    "too many flags": ('# meta: {"meta": {}, "terminated": [true, true]}\nx\n1\n', ["terminated: 2 entries where 1"]),
+}
+
+
+@pytest.mark.parametrize("case", BAD_CSV)
+def test_bad_csv(case: str, tmp_path: Path) -> None:
+    text, words = BAD_CSV[case]
+    (tmp_path / "data.csv").write_text(text)
+    complaint(tmp_path / "data.csv", *words)
+
+
+def test_csv_that_is_not_text(tmp_path: Path) -> None:
+    (tmp_path / "data.csv").write_bytes(b"x,y\n1,\xff\xfe\n")
+    complaint(tmp_path / "data.csv", "cannot be read", "UnicodeDecodeError")
+
+
+def test_folder_with_different_headers(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("x,y\n1,2\n")
+    (tmp_path / "b.csv").write_text("x,z\n1,2\n")
+    complaint(tmp_path, "b.csv: another header than a.csv: column 'y' is not in both")
+    (tmp_path / "b.csv").write_text("y,x\n1,2\n")
+    complaint(tmp_path, "b.csv: another header than a.csv: the order of the columns differs")
+
+
+def test_folder_with_a_bad_file(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("x,y\n1,2\n")
+    (tmp_path / "b.csv").write_text("x,y\n1,\n")
+    complaint(tmp_path, "b.csv: line 2: column 'y'")
+
+
+def test_bad_parquet(tmp_path: Path) -> None:
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    cases: list[tuple[dict[str, list[Any]], str]] = [
+        ({"x": [1.0, None]}, "column 'x': row 1 is empty"),
+        ({"x": ["a", "b"]}, "column 'x': expected numbers, got string"),
+        ({"x": [[1.0], [2.0]]}, "column 'x': expected numbers, got list"),
+        ({"run": ["a", None], "x": [1, 2]}, "column 'run': row 1 is empty"),
+        ({"x": [1.0, float("nan")]}, "observations: row 1, column 0 (episode 0) is nan"),
+        ({"run": ["a"]}, "no observation columns"),
+    ]
+    for columns, words in cases:
+        parquet.write_table(arrow.table(columns), tmp_path / "data.parquet")
+        complaint(tmp_path / "data.parquet", words)
+
+
+# ------------------------------------------------------------------------------------------------------------ minari
+
+
+def test_bad_minari(tmp_path: Path) -> None:
+    formats.write(dataset(), tmp_path / "data", "minari")
+    metadata = tmp_path / "data" / "data" / "metadata.json"
+    good = metadata.read_text()
+    for damaged, words in [
+        (good.replace('"observation_space"', '"space"'), "no key 'observation_space'"),
+        (good.replace('"total_episodes": 3', '"total_episodes": 0'), "no episodes"),
+        (good.replace('"total_episodes": 3', '"total_episodes": 4'), "episode_3"),
+        ("{}", "no key 'observation_space'"),
+        ("[", "cannot be read"),
+    ]:
+        metadata.write_text(damaged)
+        complaint(tmp_path / "data", words)
+
+
+def test_reading_gives_frozen_arrays(tmp_path: Path) -> None:
+    formats.write(dataset(), tmp_path / "data.npz")
+    data: Trajectories = formats.read(tmp_path / "data.npz")
+    with pytest.raises(ValueError, match="read-only"):
+        data.observations[0] = 0
