@@ -58,6 +58,8 @@ def trajectories(draw: st.DrawFn, shortest: int = 1) -> Trajectories:
         qpos=optional((rows, draw(st.integers(1, 2)))),
         qvel=optional((rows, draw(st.integers(1, 2)))),
         times=optional((rows,), np.float64),
+        source=draw(st.none() | hnp.arrays(np.int64, rows, elements=st.integers(0, 2**53))),
+        scores=optional((rows, 3)),
         terminated=draw(st.none() | hnp.arrays(bool, len(lengths))),
         meta=draw(metas(columns)),
     )
@@ -73,6 +75,8 @@ def dataset(lengths: tuple[int, ...] = (3, 2, 4), columns: int = 2, **changes: A
         "qpos": rng.normal(size=(rows, 3)),
         "qvel": rng.normal(size=(rows, 3)),
         "times": np.arange(rows) * 0.1,
+        "source": np.arange(rows) + 2**40,
+        "scores": rng.normal(size=(rows, 3)),
         "terminated": np.arange(len(lengths)) % 2 == 0,
         "meta": Meta(dataset="pointmaze-giant-stitch-v0", position=(0, 1), provenance=({"step": "made", "seed": 0},)),
     }

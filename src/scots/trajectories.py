@@ -27,6 +27,8 @@ ROW_FIELDS: dict[str, tuple[int, type]] = {
     "qpos": (2, np.float32),
     "qvel": (2, np.float32),
     "times": (1, np.float64),
+    "source": (1, np.int64),
+    "scores": (2, np.float32),
 }
 """Arrays with one entry per row: name -> (rank, dtype). Formats store these; all but the first may be absent."""
 
@@ -64,6 +66,8 @@ class Trajectories:
     qpos: Array | None = None  # (N, Q)
     qvel: Array | None = None  # (N, V)
     times: Array | None = None  # (N,) seconds
+    source: Array | None = None  # (N,) lineage of stitched data: the row of the source dataset each row came from
+    scores: Array | None = None  # (N, 3) lineage: progress, novelty and score of the segment each row came with
     terminated: Array | None = None  # (E,) the episode ended in a terminal state, not by a time limit
     meta: Meta = field(default_factory=Meta)
 
@@ -196,6 +200,15 @@ class Trajectories:
             first = self.offsets[episode]
             starts[ends[episode] - counts[episode] : ends[episode]] = np.arange(first, first + counts[episode])
         return starts
+
+    def random_rows(self, horizon: int, size: int, rng: np.random.Generator) -> Array:
+        """First rows of windows of `horizon` states, drawn uniformly from all of them without listing them (B,)."""
+        ends = np.cumsum(np.maximum(self.lengths - horizon + 1, 0))
+        if ends[-1] == 0:
+            raise BadInput(f"no episode has {horizon} states; the longest has {self.lengths.max()}")
+        number = rng.integers(ends[-1], size=size)
+        episode = np.searchsorted(ends, number, side="right")
+        return self.offsets[episode + 1] - horizon + 1 - (ends[episode] - number)
 
     def windows(self, starts: Array, horizon: int) -> Array:
         """Observations of the windows that begin at these rows (B, H, O)."""

@@ -463,11 +463,13 @@ def test_parquet_made_elsewhere(tmp_path: Path) -> None:
 
 
 def test_table_files_are_readable_by_people(tmp_path: Path) -> None:
-    data = dataset((2, 2), meta=Meta(columns=("x", "y"), position=(0, 1)), qpos=None, qvel=None)
+    data = dataset(
+        (2, 2), meta=Meta(columns=("x", "y"), position=(0, 1)), **dict.fromkeys(("qpos", "qvel", "source", "scores"))
+    )
     formats.write(data, tmp_path / "a.csv")
     first, header, *rows = (tmp_path / "a.csv").read_text().splitlines()
     assert json.loads(first.removeprefix("# meta: "))["meta"]["columns"] == ["x", "y"]
-    assert header == "episode,time,x,y,action_0,action_1,reward"
+    assert header == "episode,time,reward,x,y,action_0,action_1"
     assert [row.split(",")[0] for row in rows] == ["0", "0", "1", "1"]
     formats.write(data, tmp_path / "b")
     assert sorted(item.name for item in (tmp_path / "b").iterdir()) == [

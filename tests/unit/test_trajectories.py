@@ -53,6 +53,17 @@ def test_windows_are_exactly_those_inside_one_episode(lengths: list[int], horizo
     assert (np.diff(windows[..., 0], axis=1) == 1).all()  # consecutive rows
 
 
+@given(episode_lengths, st.integers(1, 11), st.integers(0, 2**32))
+def test_random_rows_are_window_starts_and_all_come_up(lengths: list[int], horizon: int, seed: int):
+    data, rng = numbered(lengths), np.random.default_rng(seed)
+    starts = set(data.window_starts(horizon).tolist())
+    if starts:
+        assert set(data.random_rows(horizon, 60 * len(starts), rng).tolist()) == starts
+    else:
+        with pytest.raises(BadInput, match="no episode has"):
+            data.random_rows(horizon, 1, rng)
+
+
 @given(episode_lengths)
 def test_last_rows_have_no_successor_and_the_last_episode_counts(lengths: list[int]):
     data = numbered(lengths)

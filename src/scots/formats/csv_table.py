@@ -21,7 +21,7 @@ from scots.trajectories import Trajectories
 
 _SUFFIX = ".csv"
 _META = "# meta: "
-_FORMATS = {np.dtype(np.float32): "%.9g", np.dtype(np.float64): "%.17g"}  # enough digits to be exact
+_FORMATS = {np.dtype(np.float32): "%.9g", np.dtype(np.float64): "%.17g", np.dtype(np.int64): "%d"}  # all exact
 
 
 def matches(path: Path) -> bool:

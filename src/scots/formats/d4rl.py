@@ -15,7 +15,9 @@ from scots.formats.fields import as_flags, describe, last_rows, parse_descriptio
 from scots.formats.hdf5 import Hdf5Writer, check_size
 from scots.trajectories import ROW_FIELDS, Array, Meta, Trajectories, offsets_from_last
 
-_PATHS = {name: name for name in ROW_FIELDS} | {"qpos": "infos/qpos", "qvel": "infos/qvel", "times": "infos/times"}
+_PATHS = {name: name for name in ROW_FIELDS} | {
+    name: f"infos/{name}" for name in ("qpos", "qvel", "times", "source", "scores")
+}
 _DESCRIPTION = "metadata/scots"
 _SIGNATURE = b"\x89HDF\r\n\x1a\n"
 

@@ -1,6 +1,6 @@
 """OGBench npz files: flat rows, `terminals` set on the last row of each episode.
 
-What OGBench has no key for (rewards, times, terminated, meta) travels in keys that its loader ignores.
+What OGBench has no key for (rewards, times, lineage, terminated, meta) travels in keys that its loader ignores.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import numpy as np
 from scots.errors import BadInput
 from scots.formats.fields import as_flags, last_rows, required, required_rows
 from scots.npz import Blocks, read_npz, write_npz
-from scots.trajectories import Array, Meta, Trajectories, offsets_from_last
+from scots.trajectories import ROW_FIELDS, Array, Meta, Trajectories, offsets_from_last
 
 _REQUIRED = ("observations", "actions", "terminals")
-_OPTIONAL = ("rewards", "qpos", "qvel", "times", "terminated")
+_OPTIONAL = (*(name for name in ROW_FIELDS if name not in _REQUIRED), "terminated")
 _KEYS = {*_REQUIRED, *_OPTIONAL, "button_states", "meta"}
 _ID = re.compile(r"((?:pointmaze|antmaze|humanoidmaze|antsoccer|cube|scene|puzzle)-[\w-]+-v\d+)(-val)?")
 

@@ -21,7 +21,8 @@ from scots.trajectories import Array, Meta, Trajectories, concat
 _EPISODE = {"episode", "episode_id", "traj", "trajectory", "traj_id", "run"}
 _TIME = {"time", "t", "timestamp", "stamp"}
 _POSITION = (("x", "y"), ("pos_x", "pos_y"), ("position_x", "position_y"), ("px", "py"))
-_PREFIXES = {"actions": "action", "qpos": "qpos_", "qvel": "qvel_"}
+_SINGLE = {"times": "time", "rewards": "reward", "source": "source_row"}  # fields of one column, as written
+_PREFIXES = {"actions": "action", "qpos": "qpos_", "qvel": "qvel_", "scores": "stitch_score_"}
 _DESCRIPTION = "meta.json"
 
 
@@ -41,8 +42,9 @@ def role_of(column: str) -> str:
         return "episode"
     if name in _TIME:
         return "times"
-    if name == "reward":
-        return "rewards"
+    for field, single in _SINGLE.items():
+        if name == single:
+            return field
     return next((field for field, prefix in _PREFIXES.items() if name.startswith(prefix)), "observations")
 
 
@@ -53,7 +55,7 @@ def check_header(where: str, header: list[str]) -> None:
             raise BadInput(f"{where}: column {number} has no name; name it, or drop it if it is an index")
         if name in header[:number]:
             raise BadInput(f"{where}: column {name!r} appears twice; rename one")
-    for role in ("episode", "times", "rewards"):
+    for role in ("episode", *_SINGLE):
         claims = [name for name in header if role_of(name) == role]
         if len(claims) > 1:
             raise BadInput(f"{where}: columns {claims[0]!r} and {claims[1]!r} both mean {role}; rename one")
@@ -114,13 +116,11 @@ def _from_table(table: Table) -> Trajectories:
             offsets = offsets_from_ids(name, values)
         except BadInput as error:
             raise BadInput(f"{table.path}: {error}") from error
-    fields: dict[str, Any] = {"times": None, "rewards": None}
+    fields: dict[str, Any] = {}
     for role, columns in named.items():
         arrays = list(columns.values())
-        if role in fields:
-            fields[role] = arrays[0]
-        else:
-            fields[role] = np.stack([values.astype(np.float32) for values in arrays], axis=1)
+        stacked = role not in _SINGLE
+        fields[role] = np.stack([values.astype(np.float32) for values in arrays], axis=1) if stacked else arrays[0]
     names = tuple(name.strip() for name in named["observations"])
     return Trajectories(offsets=offsets, meta=Meta(columns=names, position=_position(names)), **fields)
 
@@ -145,15 +145,14 @@ def columns_of(data: Trajectories) -> dict[str, Array]:
     """The columns of a table that reads back as these rows, without the episode column."""
     arrays = dict(data.arrays())
     columns: dict[str, Array] = {}
-    if "times" in arrays:
-        columns["time"] = arrays["times"]
+    for field, name in _SINGLE.items():
+        if field in arrays:
+            columns[name] = arrays[field]
     for name, values in zip(_observation_names(data), data.observations.T, strict=True):
         columns[name] = values
     for field, prefix in _PREFIXES.items():
         if field in arrays:
             columns |= {f"{prefix.rstrip('_')}_{i}": values for i, values in enumerate(arrays[field].T)}
-    if "rewards" in arrays:
-        columns["reward"] = arrays["rewards"]
     return columns
 
 

@@ -1,0 +1,117 @@
+"""Diffusion over sequences: the variance-preserving process, what a network may predict, clamping, and solvers.
+
+Time t runs from 0 (data) to 1 (noise): x_t = alpha(t) x_0 + sigma(t) eps, with the linear schedule of the paper.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from scots.config import Config
+from scots.errors import BadInput
+
+BETA_0, BETA_1 = 0.1, 20.0
+FIRST_TIME = 1e-3  # nothing is trained or sampled below: the noise there is negligible
+
+Prediction = Literal["eps", "x0", "v"]
+Denoiser = Callable[[Tensor, Tensor], Tensor]
+"""(x_t (B, T, D), t (B,)) -> estimate of x_0."""
+
+
+def alpha_sigma(time: Tensor) -> tuple[Tensor, Tensor]:
+    """Signal and noise levels of the linear VP schedule."""
+    log_alpha = -(BETA_1 - BETA_0) / 4 * time**2 - BETA_0 / 2 * time
+    alpha = log_alpha.exp()
+    return alpha, (-torch.expm1(2 * log_alpha)).sqrt()
+
+
+def draw_times(count: int, generator: torch.Generator) -> Tensor:
+    """Training times (B,), uniform."""
+    return FIRST_TIME + (1 - FIRST_TIME) * torch.rand(count, generator=generator)
+
+
+def noised(clean: Tensor, time: Tensor, noise: Tensor) -> Tensor:
+    """x_t of clean sequences (B, T, D) at times (B,)."""
+    alpha, sigma = _levels(time)
+    return alpha * clean + sigma * noise
+
+
+def target(kind: Prediction, clean: Tensor, time: Tensor, noise: Tensor) -> Tensor:
+    """What a network of this kind is trained to output."""
+    alpha, sigma = _levels(time)
+    return {"eps": lambda: noise, "x0": lambda: clean, "v": lambda: alpha * noise - sigma * clean}[kind]()
+
+
+def to_clean(kind: Prediction, output: Tensor, sequence: Tensor, time: Tensor) -> Tensor:
+    """The estimate of x_0 that a network output implies."""
+    alpha, sigma = _levels(time)
+    return {
+        "eps": lambda: (sequence - sigma * output) / alpha,
+        "x0": lambda: output,
+        "v": lambda: alpha * sequence - sigma * output,
+    }[kind]()
+
+
+def _levels(time: Tensor) -> tuple[Tensor, Tensor]:
+    alpha, sigma = alpha_sigma(time)
+    return alpha[:, None, None], sigma[:, None, None]
+
+
+@dataclass(frozen=True)
+class SamplingConfig(Config):
+    """How sequences are drawn from a trained denoiser."""
+
+    steps: int = 20  # network calls
+    order: Literal[1, 2] = 1  # 1 is DDIM, 2 is DPM-Solver++(2M)
+    temperature: float = 0.5  # standard deviation of the initial noise; the solvers add none
+
+    def __post_init__(self) -> None:
+        if self.steps < 1:
+            raise BadInput(f"sampling needs at least one step, got {self.steps}")
+
+
+def sample(
+    denoise: Denoiser, fixed: Tensor, mask: Tensor, config: SamplingConfig, generator: torch.Generator
+) -> Tensor:
+    """Draw sequences (B, T, D) whose masked entries equal `fixed` to the bit at every step.
+
+    `mask` is boolean and broadcasts to `fixed`. Both solvers integrate the probability-flow ODE in the clean-data
+    parametrisation: x' = (sigma'/sigma) x - alpha' (e^-h - 1) D, h the step in log(alpha/sigma), with D the clean
+    estimate (first order) or its linear extrapolation over the last two (second order).
+    """
+    grid = torch.linspace(1.0, FIRST_TIME, config.steps + 1, dtype=torch.float64)
+    alpha, sigma = alpha_sigma(grid)
+    step = (alpha / sigma).log().diff()
+    noise = torch.randn(fixed.shape, generator=generator, dtype=fixed.dtype).to(fixed.device)
+    sequence = torch.where(mask, fixed, config.temperature * noise)
+    before: Tensor | None = None
+    for n in range(config.steps):
+        time = torch.full((len(fixed),), float(grid[n]), dtype=fixed.dtype, device=fixed.device)
+        clean = denoise(sequence, time)
+        direction = clean
+        if config.order == 2 and before is not None and n < config.steps - 1:  # the last step is first order: stabler
+            direction = clean + (clean - before) * float(step[n] / (2 * step[n - 1]))
+        keep = float(sigma[n + 1] / sigma[n])
+        sequence = keep * sequence - float(alpha[n + 1] * torch.expm1(-step[n])) * direction
+        sequence = torch.where(mask, fixed, sequence)
+        before = clean
+    return sequence
+
+
+def ends_mask(tokens: int) -> Tensor:
+    """True on the first and last time step (T, 1)."""
+    mask = torch.zeros(tokens, 1, dtype=torch.bool)
+    mask[[0, -1]] = True
+    return mask
+
+
+def hold_after(sequence: Tensor, last: Tensor) -> Tensor:
+    """Overwrite all states after index `last` (B,) with the state there: arrive, then wait."""
+    steps = torch.arange(sequence.shape[1], device=sequence.device).expand(len(sequence), -1)
+    index = torch.minimum(steps, last[:, None])
+    return sequence.gather(1, index[..., None].expand_as(sequence))
