@@ -84,7 +84,7 @@ def sample(
     parametrisation: x' = (sigma'/sigma) x - alpha' (e^-h - 1) D, h the step in log(alpha/sigma), with D the clean
     estimate (first order) or its linear extrapolation over the last two (second order).
     """
-    grid = torch.linspace(1.0, FIRST_TIME, config.steps + 1, dtype=torch.float64)
+    grid = time_grid(config)
     alpha, sigma = alpha_sigma(grid)
     step = (alpha / sigma).log().diff()
     noise = torch.randn(fixed.shape, generator=generator, dtype=fixed.dtype).to(fixed.device)
@@ -94,13 +94,29 @@ def sample(
         time = torch.full((len(fixed),), float(grid[n]), dtype=fixed.dtype, device=fixed.device)
         clean = denoise(sequence, time)
         direction = clean
-        if config.order == 2 and before is not None and n < config.steps - 1:  # the last step is first order: stabler
+        if config.order == 2 and before is not None:
             direction = clean + (clean - before) * float(step[n] / (2 * step[n - 1]))
         keep = float(sigma[n + 1] / sigma[n])
         sequence = keep * sequence - float(alpha[n + 1] * torch.expm1(-step[n])) * direction
         sequence = torch.where(mask, fixed, sequence)
         before = clean
     return sequence
+
+
+def time_grid(config: SamplingConfig) -> Tensor:
+    """Times of the solver from noise to data (steps + 1,): even in t for DDIM, as in the paper, else even in log-SNR.
+
+    The second-order solver extrapolates over steps in log-SNR, so it wants them alike: with 8 steps it is then several
+    times closer to the exact flow than DDIM with 20 (see the tests).
+    """
+    if config.order == 1:
+        return torch.linspace(1.0, FIRST_TIME, config.steps + 1, dtype=torch.float64)
+    alpha, sigma = alpha_sigma(torch.tensor([1.0, FIRST_TIME], dtype=torch.float64))
+    first, last = (alpha / sigma).log().tolist()
+    log_snr = torch.linspace(first, last, config.steps + 1, dtype=torch.float64)
+    log_alpha = -0.5 * torch.log1p(torch.exp(-2 * log_snr))
+    square, linear = (BETA_1 - BETA_0) / 4, BETA_0 / 2  # log_alpha = -square t^2 - linear t, solved for t
+    return (-linear + (linear**2 - 4 * square * log_alpha).sqrt()) / (2 * square)
 
 
 def ends_mask(tokens: int) -> Tensor:

@@ -116,7 +116,7 @@ class TemporalDistance(Model):
         step, apart = _distance(here, following), _distance(here, here.roll(1, 0))
         excess = functional.relu(step - 1).square().mean()
         push = self.config.reach * functional.softplus(-apart / self.config.reach).mean()
-        return push + self.config.penalty * excess, {"apart": apart.mean(), "step": step.mean(), "excess": excess}
+        return push + self.config.penalty * excess, {"apart": apart.mean(), "step_length": step.mean(), "excess": excess}
 
     def slow_copies(self) -> list[tuple[SlowCopy, nn.Module]]:
         """The target heads, where there are any."""

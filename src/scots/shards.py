@@ -16,11 +16,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from scots import formats
 from scots.console import console, progress
 from scots.errors import BadInput
 from scots.files import atomic
 from scots.npz import Blocks, read_npz, write_npz
-from scots.trajectories import Array
+from scots.trajectories import Array, Meta
 
 Make = Callable[[range], dict[str, Array]]
 """Computes the arrays of a run of items."""
@@ -83,8 +86,18 @@ class Shards:
                     pool.shutdown(wait=False, cancel_futures=True)
                     raise
 
-    def joined(self, name: str, runs: Sequence[range]) -> Blocks:
-        """One array of these shards, streamed in order."""
+    def write(self, runs: Sequence[range], meta: Meta, out: Path) -> None:
+        """Stream the arrays of these runs, in order, into one OGBench file; another format is converted from it."""
+        first = read_npz(self.path(runs[0]))
+        members: dict[str, Array | Blocks] = {name: self._joined(name, runs) for name in first}
+        members["meta"] = np.array(meta.to_json())
+        joined = out if out.suffix == ".npz" else self.folder / f"{out.stem}.joined.npz"
+        with atomic(joined) as temporary:
+            write_npz(temporary, members)
+        if joined != out:
+            formats.write(formats.read(joined), out)
+
+    def _joined(self, name: str, runs: Sequence[range]) -> Blocks:
         first = read_npz(self.path(runs[0]))[name]
         rows = sum(len(read_npz(self.path(run))[name]) for run in runs)
         return Blocks((rows, *first.shape[1:]), first.dtype, (read_npz(self.path(run))[name] for run in runs))
@@ -92,6 +105,11 @@ class Shards:
     def remove(self) -> None:
         """Delete the folder: its content is in the joined file."""
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def validation_path(path: Path) -> Path:
+    """The validation twin of a dataset file: `a.npz` -> `a-val.npz`."""
+    return path.with_name(f"{path.stem}-val{path.suffix}")
 
 
 @contextmanager

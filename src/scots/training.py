@@ -250,7 +250,7 @@ class _Run:
     def after(self, step: int, loss: Tensor, metrics: dict[str, Tensor], steps: int, *, stop: bool) -> None:
         """Log now and then; checkpoint every minute and before stopping."""
         if step % max(1, steps // LOG_POINTS) == 0 or step == steps:
-            self._log(step, {"loss": float(loss)} | {name: float(value) for name, value in metrics.items()})
+            self._log(step, {name: float(value.detach()) for name, value in {"loss": loss, **metrics}.items()})
         if stop or time.monotonic() - self.saved > CHECKPOINT_SECONDS:
             self._checkpoint(step)
 

@@ -7,8 +7,10 @@ K candidates, M memory, O observation, A action, Z latent, D planned columns.
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
@@ -161,6 +163,19 @@ class Trajectories:
     def but_meta(self, **changes: Any) -> Self:
         """The same rows with some meta fields changed."""
         return dataclasses.replace(self, meta=dataclasses.replace(self.meta, **changes))
+
+    def fingerprint(self) -> str:
+        """Sixteen hex digits of the content: episodes, observations and actions."""
+        return self._fingerprint
+
+    @cached_property
+    def _fingerprint(self) -> str:
+        digest = hashlib.blake2b(digest_size=8)
+        for values in (self.offsets, self.observations, self.actions):
+            if values is not None:
+                digest.update(str(values.shape).encode())
+                digest.update(np.ascontiguousarray(values).data)
+        return digest.hexdigest()
 
     def save(self, path: str | Path, format: str | None = None) -> None:
         """Write to a file or folder; the format follows from the name: .npz, .hdf5, .csv, .parquet, no suffix."""

@@ -13,8 +13,8 @@ import pytest
 from scots import formats
 from scots.config import Seeds
 from scots.errors import BadInput
-from scots.sources import collect as collection
-from scots.sources.collect import MazeWalker, collect, validation_path
+from scots.shards import Shards, validation_path
+from scots.sources.collect import MazeWalker, collect
 from scots.sources.experts import is_on_back
 from scots.sources.maze import MAZES, parse_maze
 from scots.sources.ogbench import PROTOCOLS, custom_protocol, make_environment, meta_of, with_episodes
@@ -138,15 +138,15 @@ def test_a_killed_run_continues_to_the_same_bytes(small: Path, tmp_path: Path):
 
 def test_a_stop_between_the_two_files_is_repaired(small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Training file in place, validation file not yet, shards still there: the same command finishes."""
-    out, protocol, join = tmp_path / "a.npz", with_episodes(POINT, 120), collection._join
+    out, protocol, write = tmp_path / "a.npz", with_episodes(POINT, 120), Shards.write
 
-    def stops_at_validation(job, shards, runs, path):
+    def stops_at_validation(shards, runs, meta, path):
         if path != out:
             raise KeyboardInterrupt
-        join(job, shards, runs, path)
+        write(shards, runs, meta, path)
 
     with monkeypatch.context() as patch:
-        patch.setattr(collection, "_join", stops_at_validation)
+        patch.setattr(Shards, "write", stops_at_validation)
         with pytest.raises(KeyboardInterrupt):
             collect(protocol, out)
     assert out.exists()

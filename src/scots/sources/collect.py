@@ -7,7 +7,6 @@ same command and ends in the same bytes, whatever the number of workers.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -18,9 +17,7 @@ from scots import formats
 from scots.config import Config, Seeds
 from scots.console import console
 from scots.errors import BadInput, require
-from scots.files import atomic
-from scots.npz import Blocks, write_npz
-from scots.shards import Make, Shards
+from scots.shards import Make, Shards, validation_path
 from scots.sources.experts import Actor, AntActor, follow_command
 from scots.sources.maze import Maze, maze_of
 from scots.sources.ogbench import Protocol, make_environment, meta_of, seed_environment, unit_vector
@@ -148,8 +145,8 @@ def collect(
     label, weight = f"collecting {protocol.id}", protocol.states
     shards.complete(_walker, (job,), workers=workers, label=label, weight=weight, unit="steps")
     train = [run for run in shards.runs if run.start < protocol.episodes]
-    _join(job, shards, train, out)
-    _join(job, shards, shards.runs[len(train) :], validation_path(out))
+    shards.write(train, _described(job, protocol.episodes), out)
+    shards.write(shards.runs[len(train) :], _described(job, job.validation), validation_path(out))
     shards.remove()
     return out
 
@@ -169,14 +166,8 @@ def _is_done(job: Job, out: Path) -> bool:
     """Whether both files are there and say that this very job made them."""
     counts = {out: job.protocol.episodes, validation_path(out): job.validation}
     return all(
-        path.exists() and formats.read_meta(path) == _described(job, episodes * job.protocol.states)
-        for path, episodes in counts.items()
+        path.exists() and formats.read_meta(path) == _described(job, episodes) for path, episodes in counts.items()
     )
-
-
-def validation_path(path: Path) -> Path:
-    """The validation twin of a dataset file: `a.npz` -> `a-val.npz`."""
-    return path.with_name(f"{path.stem}-val{path.suffix}")
 
 
 def _announce(job: Job, out: Path) -> None:
@@ -187,23 +178,12 @@ def _announce(job: Job, out: Path) -> None:
     console.print(f"{protocol.id}: {episodes}, {size} to {out}", soft_wrap=True)
 
 
-def _join(job: Job, shards: Shards, runs: Sequence[range], out: Path) -> None:
-    """Stream the shards into one OGBench file; another format is converted from it."""
-    members: dict[str, Array | Blocks] = {name: shards.joined(name, runs) for name in ARRAYS}
-    members["meta"] = np.array(_described(job, sum(map(len, runs)) * job.protocol.states).to_json())
-    joined = out if out.suffix == ".npz" else shards.folder / f"{out.stem}.npz"
-    with atomic(joined) as temporary:
-        write_npz(temporary, members)
-    if joined != out:
-        formats.write(formats.read(joined), out)
-
-
-def _described(job: Job, rows: int) -> Meta:
+def _described(job: Job, episodes: int) -> Meta:
     origin = {
         "origin": "collected here",
         "protocol": job.protocol.to_dict(),
         "seed": job.seed,
-        "rows": rows,
+        "episodes": episodes,
         "versions": {"scots": version("scots"), "mujoco": job.mujoco, "ogbench": job.ogbench},
     }
     return Meta.from_dict({**job.meta.to_dict(), "provenance": [origin]})

@@ -1,0 +1,126 @@
+"""The batched walk against the loop of Algorithm 1, as ratios of processor seconds per trajectory in one run.
+
+The inputs are as large as those of the giant mazes: a million rows in a plane, lifted to 32 dimensions by random
+Fourier features. Every side computes with one thread in a worker process. The loop is timed twice: scanning all
+segments for every stitch, as the official code does, and searching the same index as the walk, one query at a time.
+"""
+
+import tempfile
+import time
+from pathlib import Path
+
+import faiss
+import numpy as np
+from naive_walk import Nearest, naive_walk
+
+from scots.config import Seeds
+from scots.npz import read_npz
+from scots.retrieval import SegmentIndex, segment_starts
+from scots.shards import Make, Shards
+from scots.stitching import RECIPES, StitchingConfig, walk
+from scots.trajectories import Array, Meta, Trajectories, offsets_from_lengths
+
+WORKERS = 2
+EPISODES, STATES, LATENT = 5000, 201, 32
+TRAJECTORIES, SHARD = 5500, 275
+NAIVE_TRAJECTORIES = 3
+TARGET = 20
+SEEDS = Seeds(0)
+
+
+def make_positions() -> Trajectories:
+    """Episodes that wander through a square at 0.2 a step for a random time and then idle with some noise."""
+    rng = SEEDS.stream("positions")
+    heading = rng.uniform(0, 2 * np.pi, (EPISODES, 1)) + rng.normal(0, 0.1, (EPISODES, STATES)).cumsum(axis=1)
+    moving = np.arange(STATES) < rng.integers(60, 140, (EPISODES, 1))
+    steps = np.where(moving, 0.2, 0)[..., None] * np.stack([np.cos(heading), np.sin(heading)], axis=-1)
+    paths = rng.uniform(0, 40, (EPISODES, 1, 2)) + steps.cumsum(axis=1) + rng.normal(0, 0.05, steps.shape)
+    walled = 40 - np.abs(paths % 80 - 40)  # reflected at the borders
+    meta = Meta(position=(0, 1))
+    return Trajectories(walled.reshape(-1, 2), offsets_from_lengths([STATES] * EPISODES), meta=meta)
+
+
+def lift(positions: Array) -> Array:
+    rng = SEEDS.stream("features")
+    phases = positions @ rng.normal(0, 0.1, (2, LATENT)) + rng.uniform(0, 2 * np.pi, LATENT)
+    return (60 * np.cos(phases)).astype(np.float32)
+
+
+def prepare_walk(folder: Path, config: StitchingConfig) -> Make:
+    latents, segments, index = load(folder)
+
+    def make(run: range) -> dict[str, Array]:
+        begin = time.process_time()
+        walked = walk(latents, segments, index, config, SEEDS, run)
+        return {"segments": walked.segments, "seconds": np.array([time.process_time() - begin])}
+
+    return make
+
+
+def prepare_naive(folder: Path, config: StitchingConfig, scan: bool) -> Make:
+    latents, segments, index = load(folder)
+    nearest: Nearest = lambda query, k: index.search(query[None], k)[1][0]  # noqa: E731
+    if scan:
+        flat = faiss.IndexFlatL2(LATENT)
+        flat.add(latents[segments])
+        nearest = lambda query, k: flat.search(query[None], k)[1][0]  # noqa: E731
+
+    def make(run: range) -> dict[str, Array]:
+        begin = time.process_time()
+        chosen = np.array([naive_walk(latents, segments, nearest, config, SEEDS, n) for n in run])
+        return {"segments": chosen, "seconds": np.array([time.process_time() - begin])}
+
+    return make
+
+
+def load(folder: Path) -> tuple[Array, Array, SegmentIndex]:
+    latents, segments = (np.asarray(np.load(folder / f"{name}.npy", mmap_mode="r")) for name in ("latents", "segments"))
+    return latents, segments, SegmentIndex.load(folder / "index")
+
+
+def timed(folder: Path, prepare: object, arguments: tuple, runs: list[range], label: str) -> tuple[Array, float, float]:
+    """Chosen segments, processor seconds per trajectory, and seconds from start to end."""
+    shards = Shards(folder / label.replace(" ", "-"), tuple(runs))
+    begin = time.perf_counter()
+    shards.complete(prepare, (folder, *arguments), workers=WORKERS, label=label, weight=1, unit="trajectories")
+    wall = time.perf_counter() - begin
+    parts = [read_npz(shards.path(run)) for run in runs]
+    segments, seconds = (np.concatenate([part[name] for part in parts]) for name in ("segments", "seconds"))
+    return segments, seconds.sum() / len(segments), wall
+
+
+def measure(recipe: str, data: Trajectories, latents: Array, folder: Path) -> None:
+    config = StitchingConfig(stitches=80, **RECIPES[recipe])
+    segments = segment_starts(data, config.segment, config.min_displacement)
+    begin = time.perf_counter()
+    index = SegmentIndex.build(latents[segments], config.index, SEEDS.integer("index"))
+    print(
+        f"{recipe}: {len(segments):,} segments, index {config.index} in {time.perf_counter() - begin:.1f} s, "
+        f"{index.probes} probes, recall {index.recall:.3f}"
+    )
+    index.save(folder / "index")
+    np.save(folder / "latents.npy", latents)
+    np.save(folder / "segments.npy", segments)
+    runs = [range(begin, begin + SHARD) for begin in range(0, TRAJECTORIES, SHARD)]
+    walked, each, wall = timed(folder, prepare_walk, (config,), runs, f"{recipe} walk")
+    print(f"  walk: {TRAJECTORIES} trajectories x {config.stitches} stitches in {wall:.1f} s by {WORKERS} processes")
+    for scan, label in ((True, "scanning all segments"), (False, "with the same index")):
+        few = [range(NAIVE_TRAJECTORIES)]
+        chosen, naive, _ = timed(folder, prepare_naive, (config, scan), few, f"{recipe} loop {label}")
+        same = np.mean(chosen == walked[:NAIVE_TRAJECTORIES])
+        print(
+            f"  loop {label}: {naive * 1e3:,.0f} ms per trajectory, walk {each * 1e3:.1f} ms: "
+            f"ratio {naive / each:.0f} (target {TARGET}), {same:.0%} of the choices equal"
+        )
+
+
+def main() -> None:
+    data = make_positions()
+    latents = lift(data.observations)
+    for recipe in RECIPES:
+        with tempfile.TemporaryDirectory() as folder:
+            measure(recipe, data, latents, Path(folder))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,288 @@
+"""SCoTS from end to end: embed, search, stitch, refine, label. Short trajectories in, long and diverse ones out.
+
+The choice of segments never depends on refinement (its ends are clamped), so it runs in three passes: train and embed
+once; walk over row numbers; then refine and label whole shards of trajectories in large batches, in worker processes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+
+from scots import formats
+from scots.artifacts import artifact, model_folder, trained
+from scots.config import Config, Seeds
+from scots.console import console
+from scots.embedding import Encoder, RawState, TemporalDistance, TemporalDistanceConfig
+from scots.errors import BadInput
+from scots.files import atomic
+from scots.npz import read_npz, write_npz
+from scots.refinement import InverseDynamics, InverseDynamicsConfig, Stitcher, StitcherConfig, unit_quaternions
+from scots.retrieval import SegmentIndex, segment_starts
+from scots.shards import Make, Shards, validation_path
+from scots.stitching import RECIPES, StitchingConfig, Walk, assemble, walk
+from scots.training import TrainingConfig
+from scots.trajectories import Array, Meta, Trajectories
+
+ROWS_PER_SHARD = 50_000
+REFINED_TOGETHER = 256  # segments in one network call: more do not fit the cache
+Profile = Literal["smoke", "laptop", "paper"]
+Recipe = Literal["paper", "official"]
+
+
+@dataclass(frozen=True)
+class ScotsConfig(Config):
+    """Everything that decides an augmented dataset, apart from the data and the seed."""
+
+    trajectories: int = 5000  # N_traj; validation gets a tenth more
+    encoder: Literal["temporal", "raw"] = "temporal"
+    refine: bool = True
+    embedding: TemporalDistanceConfig = TemporalDistanceConfig()
+    stitching: StitchingConfig = StitchingConfig()
+    stitcher: StitcherConfig = StitcherConfig()
+    inverse: InverseDynamicsConfig = InverseDynamicsConfig()
+
+    def __post_init__(self) -> None:
+        if self.trajectories < 1:
+            raise BadInput(f"at least one trajectory is needed, got {self.trajectories}")
+        if self.stitcher.segment != self.stitching.segment:
+            raise BadInput(f"segments have {self.stitching.segment} states, the stitcher {self.stitcher.segment}")
+
+    @property
+    def validation(self) -> int:
+        """Trajectories of the validation twin."""
+        return max(1, self.trajectories // 10)
+
+
+# ---------------------------------------------------------------------------------------------------------- profiles
+
+
+def configure(data: Trajectories, profile: Profile = "laptop", recipe: Recipe = "official") -> ScotsConfig:
+    """The config for a dataset: the paper's settings for it, the recipe's choices, at the profile's scale."""
+    name = data.meta.dataset or ""
+    long = "giant" in name or "explore" in name
+    stitching = replace(StitchingConfig(stitches=80 if long else 40), **RECIPES[recipe])
+    if "maze" not in name:  # the recipe's threshold is in the metres of the mazes
+        stitching = replace(stitching, min_displacement=None)
+    config = ScotsConfig(
+        trajectories=5_000_000 // (stitching.states - 1),
+        embedding=TemporalDistanceConfig(discount=0.995 if "giant" in name else 0.99),
+        stitching=stitching,
+    )
+    return PROFILES[profile](config)
+
+
+def _paper(config: ScotsConfig) -> ScotsConfig:
+    """The paper's sizes and training lengths: for a GPU."""
+    return config
+
+
+def _laptop(config: ScotsConfig) -> ScotsConfig:
+    """Well under an hour on two CPU cores: the constrained embedding, smaller networks, a second-order solver."""
+    embedding = replace(
+        config.embedding,
+        form="constrained",
+        hidden=(256, 256, 256),
+        normalize=True,
+        training=TrainingConfig(steps=3000, batch_size=1024, learning_rate=1e-3, schedule="cosine", warmup=100),
+    )
+    stitcher = replace(
+        config.stitcher,
+        width=128,
+        depth=4,
+        prediction="v",
+        hold=0.5,
+        ema=0.999,
+        training=replace(config.stitcher.training, steps=12_000, batch_size=64, learning_rate=1e-3, warmup=200),
+        sampling=replace(config.stitcher.sampling, steps=8, order=2),
+    )
+    inverse = replace(
+        config.inverse,
+        inputs="difference",
+        dropout=0.0,
+        training=replace(config.inverse.training, steps=6000, batch_size=1024),
+    )
+    return replace(config, embedding=embedding, stitcher=stitcher, inverse=inverse)
+
+
+def _smoke(config: ScotsConfig) -> ScotsConfig:
+    """Seconds: every part runs, nothing is learned well. For tests."""
+
+    def short(training: TrainingConfig) -> TrainingConfig:
+        return replace(training, steps=60, batch_size=64, warmup=5)
+
+    small = _laptop(config)
+    return replace(
+        small,
+        trajectories=20,
+        embedding=replace(small.embedding, hidden=(64, 64), training=short(small.embedding.training)),
+        stitching=replace(small.stitching, stitches=6),
+        stitcher=replace(small.stitcher, width=32, depth=1, training=short(small.stitcher.training)),
+        inverse=replace(small.inverse, hidden=(64, 64), training=short(small.inverse.training)),
+    )
+
+
+PROFILES: dict[str, Callable[[ScotsConfig], ScotsConfig]] = {"smoke": _smoke, "laptop": _laptop, "paper": _paper}
+
+
+# ----------------------------------------------------------------------------------------------------------- one run
+
+
+@dataclass(frozen=True)
+class Job(Config):
+    """What decides the bytes of an augmented dataset, and where its inputs are."""
+
+    config: ScotsConfig
+    seed: int
+    source: str  # fingerprint of the data
+    meta: Meta  # of the source
+    inputs: str  # folder: observations, latents and segments as npz, and the index
+    stitcher: str | None  # folders of trained models
+    inverse: str | None
+
+    def runs(self) -> list[range]:
+        """Trajectory numbers of every shard; training first, no shard holds both kinds."""
+        size = max(1, ROWS_PER_SHARD // self.config.stitching.states)
+        train, total = self.config.trajectories, self.config.trajectories + self.config.validation
+        return [
+            range(n, min(n + size, end)) for begin, end in ((0, train), (train, total)) for n in range(begin, end, size)
+        ]
+
+
+def augment(
+    data: Trajectories, config: ScotsConfig, *, seed: int = 0, out: Path | None = None, workers: int | None = None
+) -> Trajectories:
+    """Compose long trajectories from a dataset, and a validation set from more walks over the same segments.
+
+    Written to `out` (by default among the artifacts) as it goes; the same call continues an interrupted run.
+    """
+    job = prepare(data, config, seed)
+    target = out or artifact("augmented", job.to_json()) / "augmented.npz"
+    meta = _described(job)
+    if not (target.exists() and validation_path(target).exists() and formats.read_meta(target) == meta):
+        shards = Shards.beside(target, job.fingerprint(), job.runs())
+        steps = config.stitching.states
+        shards.complete(_worker, (job,), workers=workers, label="stitching", weight=steps, unit="states")
+        train = [run for run in shards.runs if run.start < config.trajectories]
+        shards.write(train, meta, target)
+        shards.write(shards.runs[len(train) :], meta, validation_path(target))
+        shards.remove()
+    return formats.read(target)
+
+
+def prepare(data: Trajectories, config: ScotsConfig, seed: int) -> Job:
+    """Train what has to be trained, embed every row, and index the segments; each is done once and kept."""
+    encoder: Encoder
+    if config.encoder == "temporal":
+        encoder = trained(TemporalDistance, config.embedding, data, seed, "embedding")
+    else:
+        encoder = RawState(data)
+    stitching = config.stitching
+    settings = [
+        stitching.segment,
+        stitching.min_displacement,
+        stitching.index,
+        config.encoder,
+        config.embedding.to_json(),
+    ]
+    inputs = artifact("segments", data.fingerprint(), str(seed), *map(str, settings))
+    if not (inputs / "index").exists():
+        _index(data, encoder, stitching, seed, inputs)
+    if config.refine:
+        trained(Stitcher, config.stitcher, data, seed, "stitcher")
+    if data.actions is not None:
+        trained(InverseDynamics, config.inverse, data, seed, "inverse dynamics")
+    return Job(
+        config=config,
+        seed=seed,
+        source=data.fingerprint(),
+        meta=data.meta,
+        inputs=str(inputs),
+        stitcher=str(model_folder(Stitcher, config.stitcher, data, seed)) if config.refine else None,
+        inverse=str(model_folder(InverseDynamics, config.inverse, data, seed)) if data.actions is not None else None,
+    )
+
+
+def _index(data: Trajectories, encoder: Encoder, config: StitchingConfig, seed: int, folder: Path) -> None:
+    latents = encoder.encode(data.observations)
+    segments = segment_starts(data, config.segment, config.min_displacement)
+    index = SegmentIndex.build(latents[segments], config.index, seed)
+    share = len(segments) / len(data.window_starts(config.segment))
+    console.print(
+        f"segments: {len(segments):,} of {config.segment} states ({share:.0%} of all windows); "
+        f"{config.index} index, recall@10 {index.recall:.3f}",
+        soft_wrap=True,
+    )
+    members = {"observations": data.observations, "latents": latents, "segments": segments}
+    with atomic(folder / "inputs.npz") as temporary:
+        write_npz(temporary, {**members, "episodes": data.episode_of(segments)})
+    index.save(folder / "index")
+
+
+def _worker(job: Job) -> Make:
+    """What a worker process keeps: the memory-mapped inputs, the index, and the two networks."""
+    torch.set_num_threads(1)
+    inputs, config, seeds = read_npz(Path(job.inputs) / "inputs.npz"), job.config, Seeds(job.seed)
+    observations, latents, segments = (inputs[name] for name in ("observations", "latents", "segments"))
+    index = SegmentIndex.load(Path(job.inputs) / "index")
+    stitcher = Stitcher.load(Path(job.stitcher)) if job.stitcher else None
+    inverse = InverseDynamics.load(Path(job.inverse)) if job.inverse else None
+
+    def make(run: range) -> dict[str, Array]:
+        chosen = walk(latents, segments, index, config.stitching, seeds, run, inputs["episodes"])
+        rows = assemble(chosen.segments, config.stitching.segment)
+        states = observations[rows]  # (B, T, O)
+        if stitcher is not None:
+            states = refine(states, stitcher, seeds, run, job.meta.quaternions)
+        arrays = {"observations": states, "source": rows, "scores": _scores(chosen, config.stitching.segment)}
+        if inverse is not None:
+            arrays["actions"] = np.concatenate([inverse.label(states[n : n + 1]) for n in range(len(states))])
+        arrays["terminals"] = np.broadcast_to(np.arange(states.shape[1]) == states.shape[1] - 1, states.shape[:2])
+        return {name: values.reshape(-1, *values.shape[2:]) for name, values in arrays.items()}
+
+    return make
+
+
+def refine(states: Array, stitcher: Stitcher, seeds: Seeds, run: range, quaternions: tuple[int, ...] = ()) -> Array:
+    """Regenerate what lies between segment ends (Eq. 11) in composed trajectories (B, T, O); the ends stay as they are.
+
+    Trajectory n draws its noise from its own stream.
+    """
+    stride = stitcher.config.segment - 1
+    stops = states[:, ::stride]
+    ends = np.stack([stops[:, :-1], stops[:, 1:]], axis=2)  # (B, S, 2, O)
+    refined = states.copy()
+    for place, number in enumerate(run):
+        generator = torch.Generator().manual_seed(seeds.integer("refine", number))
+        pieces = [
+            stitcher.refine(ends[place, n : n + REFINED_TOGETHER], generator)
+            for n in range(0, ends.shape[1], REFINED_TOGETHER)
+        ]
+        inner = unit_quaternions(np.concatenate(pieces)[:, :-1], quaternions)
+        refined[place, :-1] = inner.reshape(-1, states.shape[2])
+    refined[:, ::stride] = stops
+    return refined
+
+
+def _scores(chosen: Walk, segment: int) -> Array:
+    """Progress, novelty and score of the segment each state came with (B, T, 3)."""
+    terms = np.stack([chosen.progress, chosen.novelty, chosen.score], axis=2)  # (B, S, 3)
+    repeated = np.repeat(terms, segment - 1, axis=1)
+    return np.concatenate([terms[:, :1], repeated], axis=1)
+
+
+def _described(job: Job) -> Meta:
+    step: dict[str, Any] = {
+        "origin": "stitched here",
+        "config": job.config.to_dict(),
+        "seed": job.seed,
+        "source": job.source,
+        "versions": {name: version(name) for name in ("scots", "torch", "faiss-cpu")},
+    }
+    return replace(job.meta, provenance=(*job.meta.provenance, step))

@@ -1,0 +1,101 @@
+"""The embedding losses against values worked out by hand, and encoding."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from scots.embedding import RawState, TemporalDistance, TemporalDistanceConfig
+from scots.sources import toy
+
+CONFIG = TemporalDistanceConfig(hidden=(4,), latent=2, discount=0.9, expectile=0.8)
+
+
+class Fixed(torch.nn.Module):
+    """A head that scales its input: distances can be worked out by hand."""
+
+    def __init__(self, factor: float) -> None:
+        super().__init__()
+        self.factor = torch.nn.Parameter(torch.tensor(factor))
+
+    def forward(self, values):
+        return values * self.factor
+
+
+def model_with(factors: tuple[float, float], targets: tuple[float, float]) -> TemporalDistance:
+    model = TemporalDistance(CONFIG, {"observation": 1})
+    model.heads = torch.nn.ModuleList(map(Fixed, factors))
+    model.targets.copy = torch.nn.ModuleList(map(Fixed, targets))
+    return model
+
+
+def test_expectile_loss_by_hand():
+    """Two samples: one on its way, one arrived. Targets decide the weight, each head has its own target."""
+    model = model_with((1.0, 2.0), (1.5, 0.5))
+    batch = {
+        "state": torch.tensor([[0.0], [3.0]]),
+        "next_state": torch.tensor([[1.0], [3.5]]),
+        "goal": torch.tensor([[4.0], [3.0]]),
+        "arrived": torch.tensor([False, True]),
+    }
+    # sample 0: target values ahead -4.5, -1.5; here -6, -2; advantage = -1 + 0.9 * -4.5 - (-4) = -1.05 -> weight 0.2
+    #   wanted -1 - 4.05 = -5.05 and -1 - 1.35 = -2.35; values -4 and -8
+    # sample 1 arrived: wanted 0; here -0.001 (the floor of the distance); advantage 0.001 >= 0 -> weight 0.8
+    sample0 = 0.2 * ((-5.05 + 4) ** 2 + (-2.35 + 8) ** 2)
+    sample1 = 0.8 * 2 * 0.001**2
+    loss, _ = model.expectile_loss(batch)
+    assert loss.item() == pytest.approx((sample0 + sample1) / 2, rel=1e-4)
+    loss.backward()
+    assert all(head.factor.grad is not None for head in model.heads)
+    assert all(head.factor.grad is None for head in model.targets.copy)
+
+
+def test_constrained_loss_by_hand():
+    model = TemporalDistance(replace(CONFIG, form="constrained", reach=2.0, penalty=10.0), {"observation": 1})
+    model.heads = torch.nn.ModuleList([Fixed(1.0)])
+    batch = {"state": torch.tensor([[0.0], [5.0]]), "next_state": torch.tensor([[0.5], [8.0]])}
+    push = 2.0 * np.log1p(np.exp(-5.0 / 2))
+    loss, metrics = model.constrained_loss(batch)
+    assert loss.item() == pytest.approx(push + 10 * (2.0**2) / 2, rel=1e-5)
+    assert metrics["apart"].item() == pytest.approx(5.0)
+
+
+def test_the_expectile_minimiser_is_the_mean_at_one_half_and_rises():
+    samples = np.random.default_rng(0).exponential(size=4000)
+
+    def minimiser(expectile: float) -> float:
+        grid = np.linspace(0, 6, 1201)
+        gap = samples[:, None] - grid
+        return grid[(np.where(gap >= 0, expectile, 1 - expectile) * gap**2).mean(axis=0).argmin()]
+
+    found = [minimiser(x) for x in (0.5, 0.7, 0.9, 0.97)]
+    assert found[0] == pytest.approx(samples.mean(), abs=0.01)
+    assert found == sorted(found)
+
+
+def test_batches_hold_transitions_and_goals():
+    data = toy.make(episodes=5)
+    batch = TemporalDistance.for_data(CONFIG, data).batch(data, 500, np.random.default_rng(0))
+    step = (batch["next_state"] - batch["state"]).abs().sum(1)
+    assert step.max() <= 1 / toy.STEPS_PER_CELL
+    assert batch["arrived"].float().mean() < 0.1
+    same = (batch["state"] == batch["goal"]).all(1)
+    assert same[batch["arrived"]].all()
+
+
+def test_encoding_in_blocks_equals_encoding_at_once(monkeypatch: pytest.MonkeyPatch):
+    data = toy.make(episodes=5)
+    model = TemporalDistance.for_data(replace(CONFIG, normalize=True), data)
+    whole = model.encode(data.observations)
+    monkeypatch.setattr("scots.embedding.ENCODE_ROWS", 7)
+    np.testing.assert_allclose(model.encode(data.observations), whole, rtol=1e-4, atol=1e-5)
+    assert whole.shape == (data.rows, 2)
+    assert whole.dtype == np.float32
+
+
+def test_raw_state_is_the_normalised_observation():
+    data = toy.make(episodes=5)
+    latents = RawState(data).encode(data.observations)
+    np.testing.assert_allclose(latents.mean(axis=0), 0, atol=1e-5)
+    np.testing.assert_allclose(latents.std(axis=0), 1, rtol=1e-4)
