@@ -25,6 +25,7 @@ demo: $(INSTALLED)  ## collect a small maze dataset, inspect it, draw it
 
 bench: $(INSTALLED)  ## speed as ratios, each measured within one run
 	$(BIN)/python benchmarks/collection.py
+	$(BIN)/python benchmarks/stitching.py
 
 clean:
 	rm -rf .venv runs build dist

@@ -110,7 +110,7 @@ def measure(recipe: str, data: Trajectories, latents: Array, folder: Path) -> No
         same = np.mean(chosen == walked[:NAIVE_TRAJECTORIES])
         print(
             f"  loop {label}: {naive * 1e3:,.0f} ms per trajectory, walk {each * 1e3:.1f} ms: "
-            f"ratio {naive / each:.0f} (target {TARGET}), {same:.0%} of the choices equal"
+            f"ratio {naive / each:.0f}{f' (target {TARGET})' if scan else ''}, {same:.0%} of the choices equal"
         )
 
 

@@ -30,7 +30,7 @@ from scots.stitching import RECIPES, StitchingConfig, Walk, assemble, walk
 from scots.training import TrainingConfig
 from scots.trajectories import Array, Meta, Trajectories
 
-ROWS_PER_SHARD = 50_000
+ROWS_PER_SHARD = 10_000
 REFINED_TOGETHER = 256  # segments in one network call: more do not fit the cache
 Profile = Literal["smoke", "laptop", "paper"]
 Recipe = Literal["paper", "official"]
@@ -58,6 +58,12 @@ class ScotsConfig(Config):
     def validation(self) -> int:
         """Trajectories of the validation twin."""
         return max(1, self.trajectories // 10)
+
+    def with_segment(self, states: int) -> ScotsConfig:
+        """The same with segments of another length: stitching and stitcher must agree on it."""
+        return replace(
+            self, stitching=replace(self.stitching, segment=states), stitcher=replace(self.stitcher, segment=states)
+        )
 
 
 # ---------------------------------------------------------------------------------------------------------- profiles
@@ -162,18 +168,27 @@ def augment(
 
     Written to `out` (by default among the artifacts) as it goes; the same call continues an interrupted run.
     """
+    states = config.stitching.states
+    size = f"{config.trajectories:,} + {config.validation:,} trajectories of {states:,} states"
+    console.print(f"{data.meta.dataset or 'this data'}: {size}, {_megabytes(data, config):,.0f} MB", soft_wrap=True)
     job = prepare(data, config, seed)
     target = out or artifact("augmented", job.to_json()) / "augmented.npz"
     meta = _described(job)
     if not (target.exists() and validation_path(target).exists() and formats.read_meta(target) == meta):
         shards = Shards.beside(target, job.fingerprint(), job.runs())
-        steps = config.stitching.states
-        shards.complete(_worker, (job,), workers=workers, label="stitching", weight=steps, unit="states")
+        shards.complete(_worker, (job,), workers=workers, label="stitching", weight=states, unit="states")
         train = [run for run in shards.runs if run.start < config.trajectories]
         shards.write(train, meta, target)
         shards.write(shards.runs[len(train) :], meta, validation_path(target))
         shards.remove()
     return formats.read(target)
+
+
+def _megabytes(data: Trajectories, config: ScotsConfig) -> float:
+    """Size of both files: states and actions as float32, one row number, three scores and a flag per row."""
+    columns = data.observations.shape[1] + (0 if data.actions is None else data.actions.shape[1])
+    rows = (config.trajectories + config.validation) * config.stitching.states
+    return rows * (4 * columns + 8 + 12 + 1) / 1e6
 
 
 def prepare(data: Trajectories, config: ScotsConfig, seed: int) -> Job:
@@ -250,7 +265,7 @@ def _worker(job: Job) -> Make:
 
 
 def refine(states: Array, stitcher: Stitcher, seeds: Seeds, run: range, quaternions: tuple[int, ...] = ()) -> Array:
-    """Regenerate what lies between segment ends (Eq. 11) in composed trajectories (B, T, O); the ends stay as they are.
+    """Regenerate what lies between segment ends (Eq. 12) in composed trajectories (B, T, O); the ends stay as they are.
 
     Trajectory n draws its noise from its own stream.
     """

@@ -189,6 +189,64 @@ class Expert:
 
 
 @dataclass(frozen=True)
+class Augment:
+    """Stitch the short trajectories of a dataset into long, diverse ones. The same command continues after a kill."""
+
+    data: DatasetName
+    """Dataset id, file or folder."""
+    out: Path
+    """File to write; its -val twin is written beside it."""
+    profile: Literal["smoke", "laptop", "paper"] = "laptop"
+    """Scale: seconds, under an hour on two cores, or the paper's own (a GPU)."""
+    recipe: Literal["paper", "official"] = "official"
+    """Where the paper's text and its official code differ, which one to follow."""
+    trajectories: int | None = None
+    """Trajectories to compose (default: about 5 million states in all); validation gets a tenth more."""
+    stitches: int | None = None
+    """Segments per trajectory (default: 80 for giant mazes and explore data, else 40)."""
+    segment: int | None = None
+    """States per segment (default: 26)."""
+    beta: float | None = None
+    """Weight of novelty against progress (default: 2)."""
+    candidates: int | None = None
+    """Nearest segments that are scored at each stitch (default: 10)."""
+    min_displacement: float | Literal["auto"] | None = None
+    """Drop segments whose ends are closer than this (default: 2 in mazes, otherwise none; auto: by quantile)."""
+    refine: bool = True
+    """Regenerate what lies between segment ends with the diffusion stitcher."""
+    encoder: Literal["temporal", "raw"] = "temporal"
+    """Search in the temporal-distance embedding, or in raw states (the ablation)."""
+    position: str | None = None
+    """Observation columns that are a place, by name or number, where the data does not say: x,y or 0,1."""
+    workers: int | None = None
+    """Processes (default: all cores). The bytes do not depend on it."""
+    seed: int = 0
+    """Seed of training and stitching."""
+
+    def run(self) -> None:
+        """Augment and say what was written."""
+        from scots import analysis, augmentation, sources
+
+        data = sources.load(self.data)
+        data = data.but_meta(position=analysis.position_columns(data, self.position)[0])
+        config = augmentation.configure(data, self.profile, self.recipe)
+        changes = {
+            "trajectories": self.trajectories,
+            "stitching.stitches": self.stitches,
+            "stitching.novelty_weight": self.beta,
+            "stitching.candidates": self.candidates,
+            "stitching.min_displacement": self.min_displacement,
+            "refine": self.refine,
+            "encoder": self.encoder,
+        }
+        for path, value in changes.items():
+            config = config if value is None else config.but(path, value)
+        if self.segment is not None:
+            config = config.with_segment(self.segment)
+        print(augmentation.augment(data, config, seed=self.seed, out=self.out, workers=self.workers))
+
+
+@dataclass(frozen=True)
 class Data:
     """Read, check, convert, collect and picture trajectory data."""
 
@@ -207,7 +265,9 @@ class Data:
 
 
 Command = (
-    Annotated[Data, subcommand("data", prefix_name=False)] | Annotated[Doctor, subcommand("doctor", prefix_name=False)]
+    Annotated[Data, subcommand("data", prefix_name=False)]
+    | Annotated[Augment, subcommand("augment", prefix_name=False)]
+    | Annotated[Doctor, subcommand("doctor", prefix_name=False)]
 )
 
 

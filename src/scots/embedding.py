@@ -1,4 +1,4 @@
-"""Embeddings in which Euclidean distance is temporal distance (Eqs. 5 and 6), and the raw-state ablation."""
+"""Embeddings in which Euclidean distance is temporal distance (Eqs. 6 and 7), and the raw-state ablation."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class TemporalDistance(Model):
         return self.expectile_loss(batch) if self.config.form == "expectile" else self.constrained_loss(batch)
 
     def expectile_loss(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
-        """Expectile TD (Eq. 6): each head bootstraps from its own target, the weight comes from both targets."""
+        """Expectile TD (Eq. 7): each head bootstraps from its own target, the weight comes from both targets."""
         state, following, goal = (self.scale(batch[name]) for name in ("state", "next_state", "goal"))
         assert self.targets is not None
         with torch.no_grad():
@@ -116,7 +116,11 @@ class TemporalDistance(Model):
         step, apart = _distance(here, following), _distance(here, here.roll(1, 0))
         excess = functional.relu(step - 1).square().mean()
         push = self.config.reach * functional.softplus(-apart / self.config.reach).mean()
-        return push + self.config.penalty * excess, {"apart": apart.mean(), "step_length": step.mean(), "excess": excess}
+        return push + self.config.penalty * excess, {
+            "apart": apart.mean(),
+            "step_length": step.mean(),
+            "excess": excess,
+        }
 
     def slow_copies(self) -> list[tuple[SlowCopy, nn.Module]]:
         """The target heads, where there are any."""
@@ -146,6 +150,6 @@ def _distance(a: Tensor, b: Tensor) -> Tensor:
 
 
 def _values(heads: Any, state: Tensor, goal: Tensor) -> Tensor:
-    """V_i(s, g) = -|phi_i(s) - phi_i(g)| of every head (Eq. 5): (heads, B)."""
+    """V_i(s, g) = -|phi_i(s) - phi_i(g)| of every head (Eq. 6): (heads, B)."""
     both = torch.cat([state, goal])
     return -torch.stack([_distance(*head(both).chunk(2)) for head in heads])

@@ -1,4 +1,4 @@
-"""Repairing joins with a clamped diffusion model (Eq. 11), and labelling actions by inverse dynamics."""
+"""Repairing joins with a clamped diffusion model (Eq. 12), and labelling actions by inverse dynamics."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Stitcher(Model):
         return {"window": torch.from_numpy(windows), "last": torch.from_numpy(last)}
 
     def loss(self, batch: Batch, generator: torch.Generator) -> tuple[Tensor, dict[str, Tensor]]:
-        """Denoising error (Eq. 4) on all but the clamped ends."""
+        """Denoising error (Eq. 5) on all but the clamped ends."""
         clean = diffusion.hold_after(self.scale(batch["window"]), batch["last"])
         time = diffusion.draw_times(len(clean), generator).to(clean.device)
         noise = torch.randn(clean.shape, generator=generator).to(clean.device)

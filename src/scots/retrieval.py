@@ -27,8 +27,8 @@ RECALL_QUERIES = 300
 
 _SMALL = 4096  # fewer keys than this are one list: scanning them is cheaper than choosing among lists
 _MOST_LISTS = 8192
-_EXACT_PROBES = 2  # lists scanned before the proof; more of them hardly tighten the bound it starts from
-_BLOCK = 512  # queries compared with all centroids at a time: a few MB
+_EXACT_PROBES = 1  # lists scanned before the proof; more of them hardly tighten the bound it starts from
+_BLOCK = 1024  # queries searched at a time: their distances to all centroids take some MB
 _ROW_BLOCK = 1 << 18
 _ROUNDING = 1e-5  # relative; covers the single-precision sums of Faiss
 
@@ -151,7 +151,8 @@ class SegmentIndex:
             raise BadInput("a latent to search from is not finite: train the embedding again")
         queries = np.ascontiguousarray(queries, dtype=np.float32)
         k = min(k, len(self))
-        squares, indices = self._probe(queries, k, self.probes, complete=self.kind == "exact")
+        parts = [self._search(queries[part], k, self.probes, self.kind) for part in blocks(len(queries), _BLOCK)]
+        squares, indices = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
         return np.sqrt(squares), indices
 
     def save(self, folder: Path) -> None:
@@ -179,58 +180,50 @@ class SegmentIndex:
 
     def _tune_probes(self, queries: Array) -> None:
         k = min(RECALL_NEIGHBOURS, len(self))
-        furthest = self._probe(queries, k, _EXACT_PROBES, complete=True)[0][:, -1:]
-        self.probes = 1
-        while True:
-            lists = np.concatenate([_nearest_lists(gaps, self.probes) for _, gaps in self._gaps(queries)])
-            found = self._scan(queries, lists, k)[0]
+        furthest = self._search(queries, k, _EXACT_PROBES, "exact")[0][:, -1:]
+        gaps = self._gaps(queries)
+        self.probes, self.recall = 0, 0.0
+        while self.recall < RECALL:
+            self.probes = min(max(1, 2 * self.probes), self._lists.nlist)
+            found = self._scan(queries, _nearest_lists(gaps, self.probes), k)[0]
             self.recall = float(np.mean(found <= furthest))
-            if self.recall >= RECALL:
-                return
-            self.probes = min(2 * self.probes, self._lists.nlist)
 
-    def _probe(self, queries: Array, k: int, probes: int, complete: bool) -> tuple[Array, Array]:
-        """Scan the nearest lists, then whatever the proof asks for: for all queries, or for those with too few."""
-        probed = np.concatenate([_nearest_lists(gaps, probes) for _, gaps in self._gaps(queries)])
+    def _search(self, queries: Array, k: int, probes: int, kind: IndexKind) -> tuple[Array, Array]:
+        """Squared distances and indices (B, k): scan the nearest lists, then for a proof whatever else may matter."""
+        gaps = self._gaps(queries)
+        probed = _nearest_lists(gaps, probes)
         squares, indices = self._scan(queries, probed, k)
-        rows = np.arange(len(queries)) if complete else np.flatnonzero((indices < 0).any(axis=1))
-        if rows.size:
-            reach = np.sqrt(squares[rows, -1]) * (1 + _ROUNDING)  # immense where fewer than k keys were found
-            lists = self._unproven_lists(queries[rows], probed[rows], reach)
-            rows, lists = rows[lists[:, 0] >= 0], lists[lists[:, 0] >= 0]
+        open_rows = np.arange(len(queries)) if kind == "exact" else np.flatnonzero((indices < 0).any(axis=1))
+        if open_rows.size:
+            reach = np.sqrt(squares[open_rows, -1]) * (1 + _ROUNDING)  # immense where fewer than k keys were found
+            lists = self._unproven_lists(gaps[open_rows], probed[open_rows], reach)
+            rows, lists = open_rows[lists[:, 0] >= 0], lists[lists[:, 0] >= 0]
             more = self._scan(queries[rows], lists, k)
             squares[rows], indices[rows] = _merge((squares[rows], indices[rows]), more, k)
         return squares, indices
 
-    def _gaps(self, queries: Array) -> Iterator[tuple[slice, Array]]:
-        """Lower bounds of the distances from a block of queries to all centroids: the block and (b, L) float64.
+    def _gaps(self, queries: Array) -> Array:
+        """Lower bounds of the distances from queries to all centroids: (B, Z) -> (B, L) float64.
 
         In double precision: the expansion |q|^2 - 2qc + |c|^2 cancels, and its rounding in single precision would
         choose lists differently for other batch sizes.
         """
-        for part in blocks(len(queries), _BLOCK):
-            block = queries[part].astype(np.float64)
-            squares = np.square(block).sum(axis=1, keepdims=True)
-            gaps = np.concatenate([block, np.ones_like(squares)], axis=1) @ self._centroids
-            gaps += squares - 1e-12 * (squares + self._largest_square)
-            yield part, np.sqrt(np.maximum(gaps, 0, out=gaps), out=gaps)
+        exact = queries.astype(np.float64)
+        squares = np.square(exact).sum(axis=1, keepdims=True)
+        gaps = np.concatenate([exact, np.ones_like(squares)], axis=1) @ self._centroids
+        gaps += squares - 1e-12 * (squares + self._largest_square)
+        return np.sqrt(np.maximum(gaps, 0, out=gaps), out=gaps)
 
-    def _unproven_lists(self, queries: Array, probed: Array, reach: Array) -> Array:
+    def _unproven_lists(self, gaps: Array, probed: Array, reach: Array) -> Array:
         """Lists not probed that may hold a key within reach of each query (B, P), filled up with -1."""
-        rows, lists = [], []
-        for part, gaps in self._gaps(queries):
-            gaps -= self._radii
-            possible = gaps <= reach[part, None]
-            np.put_along_axis(possible, probed[part], False, axis=1)
-            row, column = np.nonzero(possible)
-            rows.append(row + part.start)
-            lists.append(column)
-        row = np.concatenate(rows)
-        counts = np.bincount(row, minlength=len(queries))
+        possible = gaps - self._radii <= reach[:, None]
+        np.put_along_axis(possible, probed, False, axis=1)
+        row, number = np.divmod(np.flatnonzero(possible), possible.shape[1])
+        counts = np.bincount(row, minlength=len(possible))
         place = np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
-        padded = np.full((len(queries), max(1, counts.max())), -1)
-        padded[row, place] = np.concatenate(lists)
-        return padded
+        lists = np.full((len(possible), max(1, counts.max())), -1)
+        lists[row, place] = number
+        return lists
 
     def _scan(self, queries: Array, lists: Array, k: int) -> tuple[Array, Array]:
         """The k nearest keys in the given lists (B, P) of each query: squared distances and indices, -1 for none."""
@@ -269,8 +262,10 @@ def _list_radii(lists: Any) -> Array:
 
 
 def _nearest_lists(gaps: Array, count: int) -> Array:
-    if count >= gaps.shape[1]:
-        return np.broadcast_to(np.arange(gaps.shape[1]), gaps.shape)
+    if count == 1:
+        return gaps.argmin(axis=1)[:, None]
+    if count == gaps.shape[1]:
+        return np.tile(np.arange(count), (len(gaps), 1))
     return np.argpartition(gaps, count - 1, axis=1)[:, :count]
 
 

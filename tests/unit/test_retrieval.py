@@ -238,10 +238,10 @@ def test_too_small_lists_still_give_k_neighbours(count: int, lists: int, k: int,
 
 @pytest.mark.parametrize("kind", ["exact", "ivf"])
 def test_a_query_finds_the_same_in_any_batch(kind: str):
-    keys, queries = clustered(6000, 32, seed=0), clustered(700, 32, seed=2)
+    keys, queries = clustered(6000, 32, seed=0), clustered(1500, 32, seed=2)
     index = SegmentIndex.build(keys, kind, seed=0)
     distances, indices = index.search(queries, 10)
-    for part in (slice(0, 1), slice(1, 30), slice(30, 600), slice(600, 700)):
+    for part in (slice(0, 1), slice(1, 30), slice(30, 600), slice(600, 1500)):
         alone = index.search(queries[part], 10)
         assert np.array_equal(alone[0], distances[part])
         assert np.array_equal(alone[1], indices[part])

@@ -1,0 +1,359 @@
+"""How good an augmented dataset is, beside the data it was made from: the numbers of `scots report`.
+
+What needs a maze, a simulator or a trained model is None where there is none.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from scots import sources
+from scots.analysis import position_columns
+from scots.artifacts import SomeModel, model_folder
+from scots.augmentation import ScotsConfig, prepare
+from scots.config import Config, Seeds
+from scots.embedding import Encoder, RawState, TemporalDistance
+from scots.errors import BadInput
+from scots.measures import (
+    FINE,
+    NEAR_CELLS,
+    Calibration,
+    Cells,
+    Distribution,
+    Dynamics,
+    Joins,
+    Nearest,
+    Repeats,
+    Residual,
+    Spread,
+    Visits,
+    Walls,
+    box_cells,
+    calibration,
+    dynamics,
+    joins,
+    latent_cells,
+    maze_cells,
+    nearest,
+    reach,
+    repeats,
+    residual,
+    sample,
+    visits,
+    walls,
+)
+from scots.refinement import InverseDynamics, Stitcher
+from scots.sources.maze import Maze, maze_of
+from scots.stitching import RECIPES, StitchingConfig
+from scots.trajectories import Normalizer, Trajectories
+
+SAMPLE_STATES = 200_000  # of whole trajectories, from the original and from the augmented data
+SIMULATED = 2000  # steps of each kind given to the simulator
+LOOKING, LOOKED_AT = 2000, 100_000  # states that look for their nearest original, and originals they look among
+RESIDUAL_TRANSITIONS = 20_000
+PAIRED = (200, 500)  # states of the distance calibration: each of the first with each of the second
+
+
+@dataclass(frozen=True)
+class Summary(Config):
+    """One dataset, the original or the augmented."""
+
+    trajectories: int
+    states: int
+    sampled_trajectories: int  # what follows is measured on these
+    sampled_states: int
+    cells: Visits  # of the maze, or of a grid over the positions of the original
+    fine: Visits  # the same cells, each side divided by FINE
+    latent: Visits | None  # of k-means cells of the original's latents
+    reach: Spread | None  # path length in maze cells from a trajectory's start to the farthest cell it visits
+    walls: Walls | None
+
+
+@dataclass(frozen=True, repr=False)
+class Quality(Config):
+    """Everything that was measured about an augmented dataset. Printing it gives a summary to read."""
+
+    dataset: str | None  # id of the original
+    recipe: str | None  # the stitching choices by name, if they are those of a recipe
+    config: str | None  # fingerprint of the augmentation's config
+    seed: int | None  # of the augmentation
+    sample_seed: int  # of what was drawn to be measured
+    original: Summary
+    augmented: Summary
+    joins: Joins | None  # none if nothing was joined
+    dynamics: Dynamics | None
+    residual: Residual | None  # of the inverse dynamics that labelled the actions
+    repeats: Repeats
+    nearest: Nearest
+    calibration: Calibration | None
+
+    def __repr__(self) -> str:
+        return text(self)
+
+
+# ---------------------------------------------------------------------------------------------------- where it is from
+
+
+@dataclass(frozen=True, eq=False)
+class Origin:
+    """What is known and still there of how augmented data was made."""
+
+    config: ScotsConfig | None = None
+    seed: int | None = None
+    encoder: Encoder | None = None
+    inverse: InverseDynamics | None = None
+    inputs: Path | None = None  # folder of latents, segments and their index
+
+
+def origin_of(data: Trajectories, aug: Trajectories) -> Origin:
+    """The config that augmented data carries, and the models among the artifacts that it names."""
+    if aug.source is None:
+        raise BadInput(
+            f"{aug.meta.dataset or 'the augmented data'}: no lineage (source rows); was it made by stitching?"
+        )
+    if aug.observations.shape[1] != data.observations.shape[1] or aug.source.max() >= data.rows:
+        raise BadInput("the source rows of the augmented data do not fit the original: give the data it was made from")
+    step = next((step for step in reversed(aug.meta.provenance) if {"config", "seed", "source"} <= set(step)), None)
+    if step is None:
+        return Origin()
+    if step["source"] != data.fingerprint():
+        raise BadInput(
+            f"stitched from data of fingerprint {step['source']}, the original given has {data.fingerprint()}: "
+            "give the data it was made from"
+        )
+    config, seed = ScotsConfig.from_dict(step["config"]), int(step["seed"])
+    embedding = _found(TemporalDistance, config.embedding, data, seed)
+    inverse = _found(InverseDynamics, config.inverse, data, seed)
+    encoder: Encoder | None = embedding if config.encoder == "temporal" else RawState(data)
+    stitcher = _found(Stitcher, config.stitcher, data, seed) if config.refine else None
+    complete = encoder and (inverse or data.actions is None) and (stitcher or not config.refine)
+    inputs = Path(prepare(data, config, seed).inputs) if complete else None  # it would train what is missing
+    return Origin(config, seed, encoder, inverse, inputs)
+
+
+def _found(kind: type[SomeModel], config: Config, data: Trajectories, seed: int) -> SomeModel | None:
+    folder = model_folder(kind, config, data, seed)
+    return kind.load(folder) if (folder / "config.json").exists() else None
+
+
+def _recipe(config: StitchingConfig) -> str | None:
+    """The recipe by name. The threshold does not count: it is set by the kind of data."""
+    for name, choices in RECIPES.items():
+        if all(getattr(config, field) == value for field, value in choices.items() if field != "min_displacement"):
+            return name
+    return None
+
+
+# ------------------------------------------------------------------------------------------------------------- report
+
+
+def report(data: Trajectories, aug: Trajectories, *, encoder: Encoder | None = None, seed: int = 0) -> Quality:
+    """Measure augmented data against the data it was made from; `seed` decides what is sampled.
+
+    The embedding and the inverse dynamics are those among the artifacts, unless an encoder is given.
+    """
+    origin, seeds = origin_of(data, aug), Seeds(seed)
+    encoder = encoder or origin.encoder
+    columns = position_columns(data)[0][:2]
+    maze = known_maze(data)
+    scale = Normalizer.fit(data.observations)
+    original = sample(data, SAMPLE_STATES, seeds.stream("sample original"))
+    augmented = sample(aug, SAMPLE_STATES, seeds.stream("sample augmented"))
+    if maze:
+        grids = [maze_cells(maze, columns, parts) for parts in (1, FINE)]
+    else:
+        grids = [box_cells(data, columns, parts) for parts in (1, FINE)]
+    latent = latent_cells(original, encoder, seed) if encoder else None
+    return Quality(
+        dataset=data.meta.dataset,
+        recipe=_recipe(origin.config.stitching) if origin.config else None,
+        config=origin.config.fingerprint() if origin.config else None,
+        seed=origin.seed,
+        sample_seed=seed,
+        original=_summary(data, original, grids, latent, maze),
+        augmented=_summary(aug, augmented, grids, latent, maze),
+        joins=joins(data, augmented, columns, scale),
+        dynamics=dynamics(data, augmented, origin.inverse, SIMULATED, seeds.stream("dynamics")),
+        residual=_residual(data, origin.inverse, seeds.stream("residual")),
+        repeats=repeats(aug),
+        nearest=nearest(data, augmented, columns, scale, (LOOKING, LOOKED_AT), seeds.stream("nearest")),
+        calibration=_calibration(data, encoder, maze, seeds.stream("calibration")),
+    )
+
+
+def known_maze(data: Trajectories) -> Maze | None:
+    """The maze of a dataset whose position in it is known too."""
+    return maze_of(data.meta) if len(data.meta.position) == 2 else None
+
+
+def _summary(
+    data: Trajectories, drawn: Trajectories, grids: list[Cells], latent: Cells | None, maze: Maze | None
+) -> Summary:
+    return Summary(
+        trajectories=len(data),
+        states=data.rows,
+        sampled_trajectories=len(drawn),
+        sampled_states=drawn.rows,
+        cells=visits(drawn, grids[0]),
+        fine=visits(drawn, grids[1]),
+        latent=visits(drawn, latent) if latent else None,
+        reach=reach(drawn, maze) if maze else None,
+        walls=walls(drawn, maze) if maze else None,
+    )
+
+
+def _residual(data: Trajectories, inverse: InverseDynamics | None, rng: np.random.Generator) -> Residual | None:
+    if inverse is None:
+        return None
+    twin = f"{data.meta.dataset}-val"
+    held_out = sources.data_path(twin).exists()
+    return residual(sources.load(twin) if held_out else data, inverse, held_out, RESIDUAL_TRANSITIONS, rng)
+
+
+def _calibration(
+    data: Trajectories, encoder: Encoder | None, maze: Maze | None, rng: np.random.Generator
+) -> Calibration | None:
+    if encoder is None or maze is None or maze.name == "teleport":  # portals are shorter than any path
+        return None
+    return calibration(data, encoder, maze, PAIRED, rng)
+
+
+# --------------------------------------------------------------------------------------------------------------- text
+
+
+def text(quality: Quality) -> str:
+    """The numbers to read: what both datasets have side by side, then what only the augmented one has."""
+    made = [f"{quality.recipe} recipe"] if quality.recipe else []
+    made += [f"seed {quality.seed}, config {quality.config}"] if quality.config else []
+    title = ", ".join([quality.dataset or "unnamed data", *made])
+    pairs = list(zip(_side(quality.original), _side(quality.augmented), strict=True))
+    rows = [("", "original", "augmented"), *((label, first, second) for (label, first), (_, second) in pairs)]
+    widths = [max(len(row[n]) for row in rows) for n in range(3)]
+    table = [f"{a:<{widths[0]}}  {b:>{widths[1]}}  {c:>{widths[2]}}" for a, b, c in rows]
+    return "\n".join([title, *table, *(f"{label}: {words}" for label, words in _facts(quality))])
+
+
+def _side(summary: Summary) -> list[tuple[str, str]]:
+    lines = [
+        ("trajectories", f"{summary.trajectories:,}"),
+        ("states", f"{summary.states:,}"),
+        ("  of them measured", f"{summary.sampled_states:,}"),
+    ]
+    for label, grid in (("cells", summary.cells), ("fine cells", summary.fine), ("latent cells", summary.latent)):
+        if grid is not None:
+            lines.append((f"{label} visited", f"{grid.visited:,}/{grid.cells:,} ({grid.share:.1%})"))
+            lines.append((f"{label}, entropy of visits", f"{grid.entropy:.2f} of {np.log(grid.cells):.2f}"))
+            lines.append((f"{label} per trajectory", _range(grid.per_trajectory)))
+    if summary.reach is not None:
+        lines.append(("path cells to the farthest", _range(summary.reach)))
+    if summary.walls is not None:
+        lines.append(("states inside walls", f"{summary.walls.states:.3%}"))
+        lines.append(("trajectories with such states", f"{summary.walls.trajectories:.1%}"))
+        lines.append(("steps across walls", f"{summary.walls.steps:.3%}"))
+    return lines
+
+
+def _range(spread: Spread) -> str:
+    return f"{spread.median:.0f} ({spread.p10:.0f} to {spread.p90:.0f})"
+
+
+def _facts(quality: Quality) -> list[tuple[str, str]]:
+    lines = []
+    if quality.joins:
+        for label, steps in (("position", quality.joins.position), ("state", quality.joins.state)):
+            kinds = {
+                "unrefined joins": steps.unrefined_joins,
+                "refined joins": steps.refined_joins,
+                "inside segments": steps.refined,
+                "recorded": steps.recorded,
+            }
+            ratio = "" if steps.ratio is None else f"; refined joins / inside {steps.ratio:.2f}"
+            lines.append((f"median {label} step", _medians(kinds) + ratio))
+    if quality.dynamics:
+        measured = quality.dynamics
+        kinds = {
+            "unrefined joins": measured.unrefined_joins,
+            "refined joins": measured.refined_joins,
+            "inside segments": measured.refined,
+            "recorded": measured.recorded,
+        }
+        kinds |= {"recorded, relabelled": measured.relabelled} if measured.relabelled else {}
+        lines.append(("median Dynamic MSE", _medians(kinds)))
+    if quality.residual:
+        error, where = quality.residual, "held-out" if quality.residual.held_out else "training"
+        lines.append(("inverse dynamics", f"error {error.error:.3g} of variance {error.variance:.3g} on {where} data"))
+    found, near = quality.repeats, quality.nearest
+    lines.append(("repeated trajectories", f"{found.trajectories:.2%}"))
+    lines.append(("segments used more than once", f"{found.reused:.1%} of {found.segments:,}"))
+    for label, own, floor in (
+        ("position", near.position, near.position_floor),
+        ("state", near.state, near.state_floor),
+    ):
+        words = (
+            f"median {own.median:.3g}, 99 % {own.p99:.3g} (original to original {floor.median:.3g}, {floor.p99:.3g})"
+        )
+        lines.append((f"nearest original {label}", words))
+    if quality.calibration:
+        near_rank, rank = (
+            "-" if value is None else f"{value:.3f}" for value in (quality.calibration.near, quality.calibration.all)
+        )
+        words = f"rank correlation {near_rank} up to {NEAR_CELLS} cells, {rank} for all pairs"
+        lines.append(("latent distance and path length", words))
+    return lines
+
+
+def _medians(kinds: dict[str, Distribution]) -> str:
+    return ", ".join(f"{label} {found.spread.median:.3g}" for label, found in kinds.items())
+
+
+# --------------------------------------------------------------------------------------------------------------- rows
+
+
+def headline(quality: Quality) -> dict[str, Any]:
+    """The few numbers that runs are compared by, as one flat row; what was not measured is None."""
+    row: dict[str, Any] = {name: getattr(quality, name) for name in ("dataset", "recipe", "config", "seed")}
+    for side, summary in (("original", quality.original), ("augmented", quality.augmented)):
+        row |= {
+            f"{side}_trajectories": summary.trajectories,
+            f"{side}_cells": summary.cells.share,
+            f"{side}_fine_cells": summary.fine.share,
+            f"{side}_cells_per_trajectory": summary.cells.per_trajectory.median,
+            f"{side}_reach": summary.reach.median if summary.reach else None,
+            f"{side}_steps_across_walls": summary.walls.steps if summary.walls else None,
+        }
+    measured, found = quality.dynamics, quality.calibration
+    row |= {
+        "join_ratio_position": quality.joins.position.ratio if quality.joins else None,
+        "join_ratio_state": quality.joins.state.ratio if quality.joins else None,
+        "dynamic_mse_unrefined_joins": measured.unrefined_joins.spread.median if measured else None,
+        "dynamic_mse_refined_joins": measured.refined_joins.spread.median if measured else None,
+        "dynamic_mse_recorded": measured.recorded.spread.median if measured else None,
+        "inverse_dynamics_error": quality.residual.error if quality.residual else None,
+        "repeated_trajectories": quality.repeats.trajectories,
+        "nearest_state": quality.nearest.state.median,
+        "rank_correlation_near": found.near if found else None,
+        "rank_correlation": found.all if found else None,
+    }
+    packages = ("scots", "torch", "faiss-cpu", *(("mujoco", "ogbench") if measured else ()))
+    versions = {name: version(name) for name in packages}
+    return {**row, "versions": versions, "date": datetime.now(UTC).isoformat(timespec="seconds")}
+
+
+def append_quality(path: Path, row: dict[str, Any]) -> None:
+    """Add one row to a JSONL file; what the file holds already stays."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("a") as file:
+            file.write(json.dumps(row) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        raise BadInput(f"{path}: cannot write: {error.strerror}; choose another place") from error
