@@ -27,5 +27,8 @@ bench: $(INSTALLED)  ## speed as ratios, each measured within one run
 	$(BIN)/python benchmarks/collection.py
 	$(BIN)/python benchmarks/stitching.py
 
+golden: $(INSTALLED)  ## record new golden values; say why in the commit
+	$(BIN)/python tests/golden/test_golden.py
+
 clean:
 	rm -rf .venv runs build dist

@@ -1,5 +1,9 @@
 """State-covering trajectory stitching: short logs in, long and diverse trajectories out, and planners that use them."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 __version__ = "0.1.0"
 
 from scots.errors import BadInput as BadInput
@@ -10,3 +14,29 @@ from scots.trajectories import Normalizer as Normalizer
 from scots.trajectories import Trajectories as Trajectories
 from scots.trajectories import concat as concat
 from scots.trajectories import sample_goals as sample_goals
+
+if TYPE_CHECKING:
+    from scots.augmentation import Profile, Recipe
+    from scots.quality import Quality
+
+
+def augment(
+    data: Trajectories, profile: Profile = "laptop", recipe: Recipe = "official", seed: int = 0, **changes: Any
+) -> Trajectories:
+    """Stitch short trajectories into long, diverse ones; what is trained on the way is kept for the next call.
+
+    `changes` are fields of `ScotsConfig` by name, nested ones with a double underscore: `stitching__stitches=20`.
+    """
+    from scots import augmentation
+
+    config = augmentation.configure(data, profile, recipe)
+    for name, value in changes.items():
+        config = config.but(name.replace("__", "."), value)
+    return augmentation.augment(data, config, seed=seed)
+
+
+def report(data: Trajectories, aug: Trajectories) -> Quality:
+    """What augmentation did to a dataset: coverage, joins, dynamics, walls, duplicates. Print it."""
+    from scots import quality
+
+    return quality.report(data, aug)

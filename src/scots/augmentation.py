@@ -81,16 +81,17 @@ def configure(data: Trajectories, profile: Profile = "laptop", recipe: Recipe = 
         embedding=TemporalDistanceConfig(discount=0.995 if "giant" in name else 0.99),
         stitching=stitching,
     )
-    return PROFILES[profile](config)
+    return PROFILES[profile](config, data)
 
 
-def _paper(config: ScotsConfig) -> ScotsConfig:
+def _paper(config: ScotsConfig, data: Trajectories) -> ScotsConfig:
     """The paper's sizes and training lengths: for a GPU."""
     return config
 
 
-def _laptop(config: ScotsConfig) -> ScotsConfig:
+def _laptop(config: ScotsConfig, data: Trajectories) -> ScotsConfig:
     """Well under an hour on two CPU cores: the constrained embedding, smaller networks, a second-order solver."""
+    few_columns = data.observations.shape[1] <= 8
     embedding = replace(
         config.embedding,
         form="constrained",
@@ -100,12 +101,12 @@ def _laptop(config: ScotsConfig) -> ScotsConfig:
     )
     stitcher = replace(
         config.stitcher,
-        width=128,
+        width=64 if few_columns else 128,
         depth=4,
         prediction="v",
         hold=0.5,
         ema=0.999,
-        training=replace(config.stitcher.training, steps=12_000, batch_size=64, learning_rate=1e-3, warmup=200),
+        training=replace(config.stitcher.training, steps=10_000, batch_size=64, learning_rate=1e-3, warmup=200),
         sampling=replace(config.stitcher.sampling, steps=8, order=2),
     )
     inverse = replace(
@@ -117,13 +118,13 @@ def _laptop(config: ScotsConfig) -> ScotsConfig:
     return replace(config, embedding=embedding, stitcher=stitcher, inverse=inverse)
 
 
-def _smoke(config: ScotsConfig) -> ScotsConfig:
+def _smoke(config: ScotsConfig, data: Trajectories) -> ScotsConfig:
     """Seconds: every part runs, nothing is learned well. For tests."""
 
     def short(training: TrainingConfig) -> TrainingConfig:
         return replace(training, steps=60, batch_size=64, warmup=5)
 
-    small = _laptop(config)
+    small = _laptop(config, data)
     return replace(
         small,
         trajectories=20,
@@ -134,7 +135,11 @@ def _smoke(config: ScotsConfig) -> ScotsConfig:
     )
 
 
-PROFILES: dict[str, Callable[[ScotsConfig], ScotsConfig]] = {"smoke": _smoke, "laptop": _laptop, "paper": _paper}
+PROFILES: dict[str, Callable[[ScotsConfig, Trajectories], ScotsConfig]] = {
+    "smoke": _smoke,
+    "laptop": _laptop,
+    "paper": _paper,
+}
 
 
 # ----------------------------------------------------------------------------------------------------------- one run

@@ -171,8 +171,6 @@ class Expert:
     """Seed of training and measuring."""
     out: Path = Path("runs/ant-expert")
     """Folder for the trained actor."""
-    start: Path | None = None
-    """Continue from the actor in this folder."""
     measure: bool = False
     """Only measure the actor that ships with the package."""
     episodes: int = 200
@@ -183,7 +181,7 @@ class Expert:
         from scots.sources import experts
 
         if not self.measure:
-            experts.train_ant(self.out, self.steps, self.seed, self.start)
+            experts.train_ant(self.out, self.steps, self.seed)
         folder = experts.SHIPPED if self.measure else self.out
         print(_text(experts.measure_ant(folder, self.episodes, self.seed)))
 
@@ -247,6 +245,34 @@ class Augment:
 
 
 @dataclass(frozen=True)
+class Report:
+    """Measure augmented data against the data it was made from: numbers as text and JSON, and pictures."""
+
+    data: DatasetName
+    """The original: dataset id, file or folder."""
+    aug: Positional[Annotated[str, arg(metavar="AUG")]]
+    """The augmented data: dataset id, file or folder."""
+    out: Path
+    """Folder for report.json and the pictures."""
+    keep: Path | None = None
+    """Add the headline numbers as one line to this JSONL file."""
+
+    def run(self) -> None:
+        """Print the numbers, write the folder."""
+        from scots import figures, quality, sources
+        from scots.files import write_text
+
+        data, aug = sources.load(self.data), sources.load(self.aug)
+        found = quality.report(data, aug)
+        print(found)
+        write_text(self.out / "report.json", found.to_json())
+        figures.draw(data, aug, found, self.out)
+        if self.keep:
+            quality.append_quality(self.keep, quality.headline(found))
+        print(f"report: {self.out}", file=sys.stderr)
+
+
+@dataclass(frozen=True)
 class Data:
     """Read, check, convert, collect and picture trajectory data."""
 
@@ -267,6 +293,7 @@ class Data:
 Command = (
     Annotated[Data, subcommand("data", prefix_name=False)]
     | Annotated[Augment, subcommand("augment", prefix_name=False)]
+    | Annotated[Report, subcommand("report", prefix_name=False)]
     | Annotated[Doctor, subcommand("doctor", prefix_name=False)]
 )
 

@@ -130,7 +130,7 @@ class TemporalDistance(Model):
     def encode(self, observations: Array) -> Array:
         """Latents of observations (N, O) -> (N, Z), by the first online head."""
         blocks = (observations[n : n + ENCODE_ROWS] for n in range(0, len(observations), ENCODE_ROWS))
-        tensors = (torch.from_numpy(np.array(block)).to(self.device) for block in blocks)
+        tensors = (torch.tensor(block, device=self.device) for block in blocks)
         return np.concatenate([self.heads[0](self.scale(block)).cpu().numpy() for block in tensors])
 
 

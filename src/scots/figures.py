@@ -14,7 +14,7 @@ from scots.embedding import Encoder
 from scots.files import atomic
 from scots.measures import Calibration, Distribution, Dynamics, Joins, some
 from scots.npz import read_npz
-from scots.quality import Quality, known_maze, origin_of
+from scots.quality import Quality, known_maze, located, origin_of, segment_inputs
 from scots.reporting import INK, draw_episodes, draw_maze, label_axes
 from scots.retrieval import SegmentIndex
 from scots.stitching import StitchingConfig, assemble, walk
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-STITCHED = 8  # augmented trajectories drawn: more would hide each other
+DRAWN = 8  # trajectories: more long ones would hide each other
 MAP_STATES = 200_000  # drawn in each coverage map
 MAP_BINS = 120
 LATENTS = 2000  # states in the map of the latent space
@@ -37,7 +37,7 @@ CORNERS = ((0.20, 0.25, 0.65), (0.10, 0.65, 0.55), (0.85, 0.25, 0.35), (0.98, 0.
 
 def draw(data: Trajectories, aug: Trajectories, quality: Quality, folder: Path, encoder: Encoder | None = None) -> None:
     """Write every picture there is something to draw for, as PNG files in the folder."""
-    origin = origin_of(data, aug)
+    origin, data = origin_of(data, aug), located(data, aug)
     encoder = encoder or origin.encoder
     trajectories_figure(data, aug, folder / "trajectories.png")
     coverage_figure(data, aug, folder / "coverage.png")
@@ -49,22 +49,22 @@ def draw(data: Trajectories, aug: Trajectories, quality: Quality, folder: Path, 
         calibration_figure(quality.calibration, folder / "calibration.png")
     if encoder:
         latents_figure(data, encoder, folder / "latents.png")
-    if origin.config and origin.inputs and origin.seed is not None:
-        beta_figure(data, origin.inputs, origin.config.stitching, folder / "novelty-weight.png", origin.seed)
+    if origin.config and (inputs := segment_inputs(data, origin)):
+        beta_figure(data, inputs, origin.config.stitching, folder / "novelty-weight.png")
 
 
 # --------------------------------------------------------------------------------------------------------- from above
 
 
 def trajectories_figure(data: Trajectories, aug: Trajectories, path: Path) -> None:
-    """Write a PNG: original episodes on the left, a few stitched trajectories on the right."""
-    figure, (left, right) = _panels(2)
+    """Write a PNG: as many original episodes on the left as stitched trajectories on the right."""
+    figure, (left, right) = _panels(2, shared=True)
     columns = position_columns(data)[0][:2]
-    chosen = np.unique(np.linspace(0, len(aug) - 1, STITCHED).astype(int))
-    draw_episodes(left, data, columns)
-    draw_episodes(right, aug.select(chosen), columns)
-    left.set_title(f"original, {np.median(data.lengths):,.0f} states each", fontsize=11)
-    right.set_title(f"{len(chosen)} stitched, {np.median(aug.lengths):,.0f} states each", fontsize=11)
+    for axes, part, label in ((left, data, "original"), (right, aug, "stitched")):
+        chosen = part.select(np.unique(np.linspace(0, len(part) - 1, DRAWN).astype(int)))
+        draw_episodes(axes, chosen, columns)
+        states = np.median(chosen.lengths)
+        axes.set_title(f"{len(chosen)} {label}, {states:,.0f} states each, dots where they start", fontsize=11)
     _finish_maps([left, right], data, columns)
     _save(figure, path, data.meta.dataset)
 
@@ -73,7 +73,7 @@ def coverage_figure(data: Trajectories, aug: Trajectories, path: Path) -> None:
     """Write a PNG: where the states of the original and of the augmented data are, on one colour scale."""
     from matplotlib.colors import LogNorm
 
-    figure, (left, right) = _panels(2)
+    figure, (left, right) = _panels(2, shared=True)
     columns = position_columns(data)[0][:2]
     samples = [_places(part, columns, MAP_STATES) for part in (data, aug)]
     together = np.concatenate(samples)
@@ -89,7 +89,7 @@ def coverage_figure(data: Trajectories, aug: Trajectories, path: Path) -> None:
     _save(figure, path, data.meta.dataset)
 
 
-def beta_figure(data: Trajectories, inputs: Path, config: StitchingConfig, path: Path, seed: int = 0) -> None:
+def beta_figure(data: Trajectories, inputs: Path, config: StitchingConfig, path: Path) -> None:
     """Write a PNG like the paper's Figure 3: the same starts and directions under three novelty weights.
 
     `inputs` is the folder of latents, segments and index that an augmentation left. What is drawn is not refined.
@@ -102,11 +102,11 @@ def beta_figure(data: Trajectories, inputs: Path, config: StitchingConfig, path:
 
     def walked(beta: float, stitches: int, numbers: range) -> Array:
         changed = replace(config, novelty_weight=beta, stitches=stitches)
-        chosen = walk(latents, segments, index, changed, Seeds(seed), numbers, episodes)
+        chosen = walk(latents, segments, index, changed, Seeds(0), numbers, episodes)
         return data.observations[assemble(chosen.segments, config.segment)][:, :, list(columns)]
 
     numbers = _close_together(walked(BETAS[0], 1, range(STARTS))[:, 0])
-    figure, panels = _panels(len(BETAS))
+    figure, panels = _panels(len(BETAS), shared=True)
     for axes, beta in zip(panels, BETAS, strict=True):
         for colour, number in enumerate(numbers):
             places = walked(beta, config.stitches, range(number, number + 1))[0]
@@ -196,7 +196,7 @@ def _outline(axes: Axes, found: Distribution, colour: str, label: str) -> None:
 
 
 def _shares(found: Distribution) -> Array:
-    return np.array(found.counts) / sum(found.counts)
+    return np.array(found.counts) / found.spread.count
 
 
 def _finish_histogram(axes: Axes, label: str) -> None:
@@ -226,11 +226,11 @@ def calibration_figure(calibration: Calibration, path: Path) -> None:
 # -------------------------------------------------------------------------------------------------------------- parts
 
 
-def _panels(count: int) -> tuple[Figure, list[Axes]]:
+def _panels(count: int, shared: bool = False) -> tuple[Figure, list[Axes]]:
     from matplotlib.figure import Figure  # the object interface: no display, no global state
 
-    figure = Figure(figsize=(6.5 * count, 5.2), layout="constrained")
-    return figure, list(np.atleast_1d(figure.subplots(1, count)))
+    figure = Figure(figsize=(6.5 * count, 5.6), layout="compressed" if shared else "constrained")
+    return figure, list(np.atleast_1d(figure.subplots(1, count, sharex=shared, sharey=shared)))
 
 
 def _finish_maps(panels: list[Axes], data: Trajectories, columns: tuple[int, ...]) -> None:
@@ -258,4 +258,4 @@ def _plain(axes: Axes) -> None:
 def _save(figure: Figure, path: Path, title: str | None) -> None:
     figure.suptitle(title or "", fontsize=13)
     with atomic(path) as temporary:
-        figure.savefig(temporary, dpi=120, format="png")
+        figure.savefig(temporary, dpi=120, format="png", bbox_inches="tight")

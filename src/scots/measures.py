@@ -24,13 +24,13 @@ from scots.sources.maze import Maze
 from scots.sources.ogbench import make_environment, seed_environment
 from scots.trajectories import Array, Normalizer, Trajectories
 
-SMALLEST = 1e-16  # what is below has no place on a logarithmic scale and counts as this
-BINS_PER_DECADE = 5
+BINS_PER_DECADE = 10
 GRID = 16  # cells along the longer side of the positions, where there is no maze
 FINE = 8  # parts of a cell's side in the fine grid
 LATENT_CELLS = 256
 LINE_POINTS = 17  # places looked at on the line of a step, both ends included
 NEAR_CELLS = 8  # pairs of states no more than this many maze cells apart are near
+FEWEST_PAIRS = 50  # in a bin of path lengths: fewer say little
 
 
 def sample(data: Trajectories, states: int, rng: np.random.Generator) -> Trajectories:
@@ -71,7 +71,7 @@ class Spread(Config):
 
 @dataclass(frozen=True)
 class Distribution(Config):
-    """A spread, and a histogram with bins of equal width on a logarithmic scale."""
+    """A spread, and a histogram with bins of equal width on a logarithmic scale, where zeros have no place."""
 
     spread: Spread
     lowest: int  # bin n begins at 10 ** ((lowest + n) / BINS_PER_DECADE)
@@ -80,9 +80,9 @@ class Distribution(Config):
     @classmethod
     def of(cls, values: Array) -> Self:
         """The distribution of at least one value, none of them negative."""
-        bins = np.floor(np.log10(np.maximum(values, SMALLEST)) * BINS_PER_DECADE).astype(np.int64)
-        counts = np.bincount(bins - bins.min())
-        return cls(Spread.of(values), int(bins.min()), tuple(map(int, counts)))
+        bins = np.floor(np.log10(values[values > 0]) * BINS_PER_DECADE).astype(np.int64)
+        lowest = int(bins.min()) if len(bins) else 0
+        return cls(Spread.of(values), lowest, tuple(map(int, np.bincount(bins - lowest))))
 
     @property
     def edges(self) -> Array:
@@ -426,7 +426,7 @@ def calibration(
     latent = np.linalg.norm(encoder.encode(starts)[:, None] - encoder.encode(goals), axis=2)
     latent, path = latent[np.isfinite(path)], path[np.isfinite(path)]
     bins = (path / maze.unit).astype(np.int64)
-    used = np.unique(bins)
+    used = np.flatnonzero(np.bincount(bins) >= FEWEST_PAIRS)
     groups = [latent[bins == number] for number in used]
     near = path <= NEAR_CELLS * maze.unit
     return Calibration(

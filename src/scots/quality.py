@@ -110,7 +110,6 @@ class Origin:
     seed: int | None = None
     encoder: Encoder | None = None
     inverse: InverseDynamics | None = None
-    inputs: Path | None = None  # folder of latents, segments and their index
 
 
 def origin_of(data: Trajectories, aug: Trajectories) -> Origin:
@@ -131,12 +130,20 @@ def origin_of(data: Trajectories, aug: Trajectories) -> Origin:
         )
     config, seed = ScotsConfig.from_dict(step["config"]), int(step["seed"])
     embedding = _found(TemporalDistance, config.embedding, data, seed)
-    inverse = _found(InverseDynamics, config.inverse, data, seed)
     encoder: Encoder | None = embedding if config.encoder == "temporal" else RawState(data)
-    stitcher = _found(Stitcher, config.stitcher, data, seed) if config.refine else None
-    complete = encoder and (inverse or data.actions is None) and (stitcher or not config.refine)
-    inputs = Path(prepare(data, config, seed).inputs) if complete else None  # it would train what is missing
-    return Origin(config, seed, encoder, inverse, inputs)
+    return Origin(config, seed, encoder, _found(InverseDynamics, config.inverse, data, seed))
+
+
+def segment_inputs(data: Trajectories, origin: Origin) -> Path | None:
+    """The folder of latents, segments and their index; None unless all models are there, so that nothing is trained."""
+    config, seed = origin.config, origin.seed
+    if config is None or seed is None or origin.encoder is None:
+        return None
+    if config.refine and _found(Stitcher, config.stitcher, data, seed) is None:
+        return None
+    if data.actions is not None and origin.inverse is None:
+        return None
+    return Path(prepare(data, config, seed).inputs)
 
 
 def _found(kind: type[SomeModel], config: Config, data: Trajectories, seed: int) -> SomeModel | None:
@@ -162,8 +169,9 @@ def report(data: Trajectories, aug: Trajectories, *, encoder: Encoder | None = N
     """
     origin, seeds = origin_of(data, aug), Seeds(seed)
     encoder = encoder or origin.encoder
-    columns = position_columns(data)[0][:2]
-    maze = known_maze(data)
+    data = located(data, aug)
+    aug = aug.but_meta(position=data.meta.position)
+    columns, maze = data.meta.position[:2], known_maze(data)
     scale = Normalizer.fit(data.observations)
     original = sample(data, SAMPLE_STATES, seeds.stream("sample original"))
     augmented = sample(aug, SAMPLE_STATES, seeds.stream("sample augmented"))
@@ -189,8 +197,13 @@ def report(data: Trajectories, aug: Trajectories, *, encoder: Encoder | None = N
     )
 
 
+def located(data: Trajectories, aug: Trajectories) -> Trajectories:
+    """The data with the position columns that its augmentation was told, or else those that it names itself."""
+    return data.but_meta(position=aug.meta.position or position_columns(data)[0])
+
+
 def known_maze(data: Trajectories) -> Maze | None:
-    """The maze of a dataset whose position in it is known too."""
+    """The maze of a dataset whose places in it are known too."""
     return maze_of(data.meta) if len(data.meta.position) == 2 else None
 
 

@@ -93,7 +93,7 @@ class Stitcher(Model):
     @torch.no_grad()
     def refine(self, ends: Array, generator: torch.Generator) -> Array:
         """Segments (B, H, O) between given first and last states (B, 2, O), which are kept to the bit."""
-        tensor = torch.from_numpy(np.asarray(ends)).to(self.device)
+        tensor = torch.tensor(ends, device=self.device)
         fixed = torch.zeros(len(ends), self.config.segment, ends.shape[-1], device=self.device)
         fixed[:, [0, -1]] = self.scale(tensor)
         drawn = diffusion.sample(self.denoise, fixed, self.ends, self.config.sampling, generator)
@@ -175,6 +175,6 @@ class InverseDynamics(Model):
     @torch.no_grad()
     def label(self, states: Array) -> Array:
         """Actions along trajectories (B, T, O) -> (B, T, A); the last state is paired with itself."""
-        tensor = torch.from_numpy(states).to(self.device)
+        tensor = torch.tensor(states, device=self.device)
         following = torch.cat([tensor[:, 1:], tensor[:, -1:]], dim=1)
         return self.action(tensor, following).cpu().numpy()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import shutil
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
@@ -73,7 +74,7 @@ class Shards:
         except OSError as error:
             raise BadInput(f"{self.folder.parent}: cannot write: {error.strerror}; choose another place") from error
         workers = max(1, min(workers or os.cpu_count() or 1, len(pending)))
-        with _single_threaded(), progress(label, sum(map(len, pending)) * weight, unit) as bar:
+        with _single_threaded(), _hidden_main(), progress(label, sum(map(len, pending)) * weight, unit) as bar:
             # Spawned even for one worker: a fresh process computes with one thread, so sums round alike everywhere.
             context = multiprocessing.get_context("spawn")
             with ProcessPoolExecutor(workers, context, initializer=_prepare, initargs=(prepare, arguments)) as pool:
@@ -126,6 +127,21 @@ def _single_threaded() -> Iterator[None]:
                 del os.environ[name]
             else:
                 os.environ[name] = value
+
+
+@contextmanager
+def _hidden_main() -> Iterator[None]:
+    """Keep spawned processes from importing the program that started them.
+
+    They need nothing from it, and a plain script without a `__main__` guard would start itself again in each of them.
+    """
+    names: dict[str, Any] = vars(sys.modules["__main__"])
+    hidden = {name: names[name] for name in ("__file__", "__spec__") if name in names}
+    names.update(dict.fromkeys(hidden))
+    try:
+        yield
+    finally:
+        names.update(hidden)
 
 
 _make: Make | None = None  # of this worker process

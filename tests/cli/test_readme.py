@@ -12,6 +12,7 @@ README = (Path(__file__).parents[2] / "README.md").read_text()
 
 def test_python_snippets_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SCOTS_HOME", str(tmp_path / "home"))
     snippets = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
     assert snippets
     for snippet in snippets:

@@ -131,6 +131,18 @@ def test_own_tracks_without_actions_or_environment(tmp_path: Path, capsys: pytes
     assert data.meta.position == (0, 1)
 
 
+def test_a_plain_script_without_a_main_guard_works(tmp_path: Path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import scots\n"
+        "data = scots.load('toy-corridor-stitch-v0')\n"
+        "aug = scots.augment(data[:40], profile='smoke', trajectories=3, stitching__stitches=2)\n"
+        "print(len(aug), aug.rows)\n"
+    )
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=True)
+    assert done.stdout == "3 153\n"
+
+
 def test_too_short_data_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     short = toy.make(episodes=3)
     Trajectories(short.observations, np.arange(0, 100, 9)).save(tmp_path / "short.npz")
@@ -144,7 +156,7 @@ def test_configs_follow_the_dataset():
 
     giant, medium = of("pointmaze-giant-stitch-v0", profile="paper"), of("antmaze-medium-stitch-v0", profile="paper")
     assert (giant.stitching.states, medium.stitching.states) == (2001, 1001)
-    assert (giant.trajectories, medium.trajectories) == (500, 5000)
+    assert (giant.trajectories, medium.trajectories) == (2500, 5000)
     assert (giant.embedding.discount, medium.embedding.discount) == (0.995, 0.99)
     assert of("antmaze-large-explore-v0").stitching.stitches == 80
     assert of("antmaze-large-explore-v0").stitching.min_displacement == 2.0

@@ -19,8 +19,10 @@ LAYERS = [
     {"artifacts"},
     {"augmentation"},
     {"sources"},
-    {"analysis"},
-    {"reporting", "doctor"},
+    {"analysis", "geodesic"},
+    {"reporting", "doctor", "measures"},
+    {"quality"},
+    {"figures"},
     {"cli"},
     {"demo"},
 ]

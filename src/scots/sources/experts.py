@@ -18,6 +18,10 @@ from scots.trajectories import Array
 Actor = Callable[[Array, Array], Array]
 """(observation, unit direction) -> action."""
 
+CALM = 0.7
+"""Factor on the trained mean before its tanh. The trained ant is so bold that noise on its actions throws it on its
+back in 1 % of collected episodes; at 0.7 that is 0.1 %, for 3 % of its speed (see the actor's card)."""
+
 SHIPPED = Path(str(files("scots.sources") / "assets" / "ant-expert"))
 
 
@@ -92,62 +96,38 @@ def measure_ant(folder: Path = SHIPPED, episodes: int = 200, seed: int = 0) -> d
     }
 
 
-def train_ant(out: Path, steps: int = 400_000, seed: int = 0, start: Path | None = None) -> None:
+def train_ant(out: Path, steps: int = 400_000, seed: int = 0) -> None:
     """Train the directional ant with SAC on OGBench's flat-ground ant and write the actor as `actor.safetensors`.
 
-    Reward: displacement over the step along the commanded direction. The actor is trained as collection will use it:
-    with noise on its actions, and an episode ends when it lands on its back. `start` continues from a trained actor:
-    the critic learns first, with the actor held, so that it does not unlearn.
+    Reward: displacement over the step along the commanded direction, redrawn at reset and every 100 steps.
     """
     baselines = require("stable_baselines3", "experts")
     console.print(f"training the ant for {steps:,} steps with SAC (about two hours of one core for 400,000)")
     model = baselines.SAC(
         "MlpPolicy",
-        _direction_environment(seed, redraw_every=100 if start is None else 30),
-        learning_rate=3e-4 if start is None else 1e-4,
+        _direction_environment(seed),
+        learning_rate=3e-4,
         batch_size=256,
-        learning_starts=min(10_000, steps // 2) if start is None else 256,
+        learning_starts=min(10_000, steps // 2),
         target_entropy=-4.0,
-        ent_coef="auto" if start is None else "auto_0.005",
         policy_kwargs={"net_arch": [256, 256]},
         seed=seed,
         device="cpu",
     )
-    actor = model.policy.actor
-    if start is not None:
-        _load_actor(actor, start / "actor.safetensors")
     with progress("training the ant", steps, "steps") as bar:
         while model.num_timesteps < steps:
             before = model.num_timesteps
-            actor.requires_grad_(start is None or before >= steps // 5)
             model.learn(min(5_000, steps - before), reset_num_timesteps=False)
             bar.advance(model.num_timesteps - before)
-            _save_actor(actor, out / "actor.safetensors")
-
-
-def _layers(actor: Any) -> dict[str, Any]:
-    return {"layers.0": actor.latent_pi[0], "layers.1": actor.latent_pi[2], "mean": actor.mu, "log_std": actor.log_std}
-
-
-def _load_actor(actor: Any, path: Path) -> None:
-    from safetensors.torch import load_file
-
-    weights = load_file(path)
-    for name, layer in _layers(actor).items():
-        layer.load_state_dict({part: weights[f"{name}.{part}"] for part in ("weight", "bias")})
+            _save_actor(model.policy.actor, out / "actor.safetensors")
 
 
 def _save_actor(actor: Any, path: Path) -> None:
     from safetensors.numpy import save_file
 
-    layers = {
-        "layers.0": actor.latent_pi[0],
-        "layers.1": actor.latent_pi[2],
-        "mean": actor.mu,
-        "log_std": actor.log_std,
-    }
+    layers = {"layers.0": actor.latent_pi[0], "layers.1": actor.latent_pi[2], "mean": actor.mu}
     tensors = {
-        f"{name}.{part}": getattr(layer, part).detach().numpy()
+        f"{name}.{part}": getattr(layer, part).detach().numpy() * (CALM if name == "mean" else 1)
         for name, layer in layers.items()
         for part in ("weight", "bias")
     }
@@ -155,7 +135,7 @@ def _save_actor(actor: Any, path: Path) -> None:
         save_file(tensors, temporary)
 
 
-def _direction_environment(seed: int, redraw_every: int) -> Any:
+def _direction_environment(seed: int) -> Any:
     gymnasium = require("gymnasium", "ogbench")
     require("ogbench.online_locomotion", "ogbench")  # registers online-ant-v0
     rng = np.random.default_rng(seed)
@@ -163,7 +143,7 @@ def _direction_environment(seed: int, redraw_every: int) -> Any:
     class DirectionCommand(gymnasium.Wrapper):  # type: ignore[name-defined]
         """Appends the commanded direction to the observation and pays for displacement along it."""
 
-        noise = 0.2  # of collection
+        redraw_every = 100
 
         def __init__(self) -> None:
             super().__init__(gymnasium.make("online-ant-v0"))
@@ -176,15 +156,12 @@ def _direction_environment(seed: int, redraw_every: int) -> Any:
             return np.concatenate([observation, self.direction]), info
 
         def step(self, action: Array) -> tuple[Array, float, bool, bool, dict[str, Any]]:
-            data = self.unwrapped.data
-            before = data.qpos[:2].copy()
-            noisy = np.clip(action + rng.normal(0, self.noise, size=action.shape), -1, 1)
-            observation, _, terminated, truncated, info = self.env.step(noisy)
-            reward = float((data.qpos[:2] - before) @ self.direction)
-            fell = bool(is_on_back(data.qpos))
+            before = self.unwrapped.data.qpos[:2].copy()
+            observation, _, terminated, truncated, info = self.env.step(action)
+            reward = float((self.unwrapped.data.qpos[:2] - before) @ self.direction)
             self.steps += 1
-            if self.steps % redraw_every == 0:
+            if self.steps % self.redraw_every == 0:
                 self.direction = unit_vector(rng.normal(size=2))
-            return np.concatenate([observation, self.direction]), reward - fell, terminated or fell, truncated, info
+            return np.concatenate([observation, self.direction]), reward, terminated, truncated, info
 
     return DirectionCommand()

@@ -1,0 +1,84 @@
+"""`scots report` from end to end on the toy corridor: augment, report, pictures, and a row that is kept."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from scots import figures
+from scots.augmentation import ScotsConfig, augment, configure
+from scots.cli import main
+from scots.quality import Quality
+from scots.sources import toy
+from scots.trajectories import Meta, Trajectories
+
+PNG = b"\x89PNG"
+
+
+def quick(data: Trajectories) -> ScotsConfig:
+    """The smoke profile with a few steps of training each, and segments that fit the toy's episodes."""
+    config = configure(data, "smoke")
+    config = replace(
+        config,
+        stitching=replace(config.stitching, segment=9),
+        stitcher=replace(config.stitcher, segment=9),
+    )
+    for part in ("embedding", "stitcher", "inverse"):
+        config = config.but(f"{part}.training.steps", 5)
+    return config
+
+
+@pytest.fixture(autouse=True)
+def _few_latents(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(figures, "LATENTS", 60)  # t-SNE takes its time
+
+
+def test_report_on_the_toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    monkeypatch.setenv("SCOTS_HOME", str(tmp_path / "home"))
+    data, aug, out = toy.make(), tmp_path / "aug.npz", tmp_path / "report"
+    made = augment(data, quick(data), out=aug, workers=1)
+    capsys.readouterr()
+    assert main(["report", toy.ID, str(aug), "--out", str(out), "--keep", str(tmp_path / "rows.jsonl")]) == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith(f"{toy.ID}, official recipe, seed 0")
+
+    found = Quality.from_json((out / "report.json").read_text())
+    assert repr(found) == printed.strip()
+    assert (found.original.states, found.augmented.trajectories) == (data.rows, len(made))
+    assert found.joins.count > 0
+    assert found.residual.variance > 0
+    assert found.augmented.latent is not None
+    assert found.dynamics is None  # the corridor has no simulator
+    pictures = {path.stem: path.read_bytes()[:4] for path in out.glob("*.png")}
+    assert pictures == dict.fromkeys(["trajectories", "coverage", "joins", "latents", "novelty-weight"], PNG)
+
+    row = json.loads((tmp_path / "rows.jsonl").read_text())
+    assert row["config"] == found.config
+    assert row["augmented_cells"] == pytest.approx(found.augmented.cells.share)
+
+
+def test_report_without_models_has_what_needs_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    """A user's own tracks, as files, with no environment and no artifacts in the data home."""
+    monkeypatch.setenv("SCOTS_HOME", str(tmp_path / "home"))
+    walks = np.cumsum(np.random.default_rng(0).normal(size=(80, 2)), axis=0)
+    tracks = Trajectories(walks, [0, 40, 80], meta=Meta(columns=("x", "y")))
+    source = np.array([*range(0, 15), *range(50, 65)])
+    stitched = Trajectories(walks[source], [0, 30], source=source, meta=tracks.meta)
+    tracks.save(tmp_path / "tracks.csv")
+    stitched.save(tmp_path / "stitched.csv")
+    words = ["report", str(tmp_path / "tracks.csv"), str(tmp_path / "stitched.csv"), "--out", str(tmp_path / "out")]
+    assert main(words) == 0
+    assert "cells visited" in capsys.readouterr().out
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+        "coverage.png",
+        "joins.png",
+        "report.json",
+        "trajectories.png",
+    ]
+    words[2] = words[1]
+    assert main(words) == 2
+    assert "no lineage" in capsys.readouterr().err
