@@ -77,11 +77,6 @@ class TemporalDistance(Model):
             model.scale.fit(Normalizer.fit(data.observations))
         return model
 
-    @property
-    def training_config(self) -> TrainingConfig:
-        """As configured."""
-        return self.config.training
-
     def batch(self, data: Trajectories, size: int, rng: np.random.Generator) -> Batch:
         """Transitions s -> s', and goals g for the expectile form."""
         rows = data.random_rows(2, size, rng)

@@ -60,11 +60,6 @@ class Stitcher(Model):
         model.scale.fit(Normalizer.fit(data.observations))
         return model
 
-    @property
-    def training_config(self) -> TrainingConfig:
-        """As configured."""
-        return self.config.training
-
     def batch(self, data: Trajectories, size: int, rng: np.random.Generator) -> Batch:
         """Windows of H states, uniform over the dataset, and after which state each of them waits."""
         horizon = self.config.segment
@@ -145,11 +140,6 @@ class InverseDynamics(Model):
         rows = data.random_rows(2, min(200_000, data.rows), np.random.default_rng(0))
         model.change.fit(Normalizer.fit(data.observations[rows + 1] - data.observations[rows]))
         return model
-
-    @property
-    def training_config(self) -> TrainingConfig:
-        """As configured."""
-        return self.config.training
 
     def batch(self, data: Trajectories, size: int, rng: np.random.Generator) -> Batch:
         """Transitions, uniform over the dataset."""

@@ -136,7 +136,7 @@ def _hidden_main() -> Iterator[None]:
     They need nothing from it, and a plain script without a `__main__` guard would start itself again in each of them.
     """
     names: dict[str, Any] = vars(sys.modules["__main__"])
-    hidden = {name: names[name] for name in ("__file__", "__spec__") if name in names}
+    hidden: dict[str, Any] = {name: names[name] for name in ("__file__", "__spec__") if name in names}
     names.update(dict.fromkeys(hidden))
     try:
         yield

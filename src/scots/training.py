@@ -83,6 +83,7 @@ class SlowCopy(nn.Module):
 class Model(nn.Module, ABC):
     """Base of everything that is trained. A subclass says how it is built, what a batch is, and its loss.
 
+    Its config has a field `training: TrainingConfig`.
     On disk a model is a folder: `config.json` (class, config, sizes) and `model.safetensors` (weights and normalisers).
     """
 
@@ -97,11 +98,6 @@ class Model(nn.Module, ABC):
     @abstractmethod
     def for_data(cls, config: Any, data: Trajectories) -> Self:
         """Build for a dataset: sizes and normalisers come from it."""
-
-    @property
-    @abstractmethod
-    def training_config(self) -> TrainingConfig:
-        """How this model is trained."""
 
     @abstractmethod
     def batch(self, data: Trajectories, size: int, rng: np.random.Generator) -> Batch:
@@ -166,7 +162,8 @@ def fit(model: Model, data: Trajectories, *, seed: int, folder: Path | None = No
     from accelerate import Accelerator
 
     accelerator = Accelerator()
-    config, seeds = model.training_config, Seeds(seed)
+    config: TrainingConfig = model.config.training
+    seeds = Seeds(seed)
     main = accelerator.is_main_process
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     optimizer = torch.optim.AdamW(parameters, config.learning_rate, weight_decay=config.weight_decay, fused=True)
