@@ -26,6 +26,8 @@ demo: $(INSTALLED)  ## collect a small maze dataset, inspect it, draw it
 bench: $(INSTALLED)  ## speed as ratios, each measured within one run
 	$(BIN)/python benchmarks/collection.py
 	$(BIN)/python benchmarks/stitching.py
+	$(BIN)/python benchmarks/training.py
+	$(BIN)/python benchmarks/scaling.py
 
 golden: $(INSTALLED)  ## record new golden values; say why in the commit
 	$(BIN)/python tests/golden/test_golden.py

@@ -38,8 +38,13 @@ Recipe = Literal["paper", "official"]
 
 @dataclass(frozen=True)
 class ScotsConfig(Config):
-    """Everything that decides an augmented dataset, apart from the data and the seed."""
+    """Everything that decides an augmented dataset, apart from the data and the seed.
 
+    `profile` and `recipe` only name where the settings came from: a small result can never pass for a large one.
+    """
+
+    profile: str = "custom"
+    recipe: str = "custom"
     trajectories: int = 5000  # N_traj; validation gets a tenth more
     encoder: Literal["temporal", "raw"] = "temporal"
     refine: bool = True
@@ -77,6 +82,8 @@ def configure(data: Trajectories, profile: Profile = "laptop", recipe: Recipe = 
     if "maze" not in name:  # the recipe's threshold is in the metres of the mazes
         stitching = replace(stitching, min_displacement=None)
     config = ScotsConfig(
+        profile=profile,
+        recipe=recipe,
         trajectories=5_000_000 // (stitching.states - 1),
         embedding=TemporalDistanceConfig(discount=0.995 if "giant" in name else 0.99),
         stitching=stitching,

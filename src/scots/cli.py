@@ -210,6 +210,8 @@ class Augment:
     """Nearest segments that are scored at each stitch (default: 10)."""
     min_displacement: float | Literal["auto"] | None = None
     """Drop segments whose ends are closer than this (default: 2 in mazes, otherwise none; auto: by quantile)."""
+    distinct_episodes: bool = False
+    """Take candidates from as many source episodes as possible: neighbouring windows of one are nearly the same."""
     refine: bool = True
     """Regenerate what lies between segment ends with the diffusion stitcher."""
     encoder: Literal["temporal", "raw"] = "temporal"
@@ -234,6 +236,7 @@ class Augment:
             "stitching.novelty_weight": self.beta,
             "stitching.candidates": self.candidates,
             "stitching.min_displacement": self.min_displacement,
+            "stitching.distinct_episodes": self.distinct_episodes,
             "refine": self.refine,
             "encoder": self.encoder,
         }

@@ -41,8 +41,8 @@ class TemporalDistanceConfig(Config):
     target_rate: float = 0.995
     goals: GoalMix = GoalMix(current=0.0, trajectory=0.625, random=0.375)
     # form "constrained"
-    reach: float = 20.0  # steps over which random pairs push each other apart
-    penalty: float = 1000.0  # price of a step longer than one
+    reach: float = 40.0  # steps over which random pairs push each other apart
+    penalty: float = 100.0  # price of a step longer than one
 
     def __post_init__(self) -> None:
         if not 0 < self.discount < 1 or not 0.5 <= self.expectile < 1:

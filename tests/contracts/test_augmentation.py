@@ -74,6 +74,17 @@ def test_lineage_names_real_segments(small: Path):
     assert (scores[:, 1:].reshape(len(data), 6, 8, 3) == scores[:, 1::8][:, :, None]).all()
 
 
+def test_ogbench_loads_it_for_its_own_agents(small: Path):
+    from ogbench.utils import load_dataset
+
+    compact = load_dataset(str(small), compact_dataset=True)
+    assert compact["terminals"].sum() == 2 * 500
+    assert compact["valids"].sum() == 500 * (STATES - 1)
+    regular = load_dataset(str(small))
+    assert regular["next_observations"].shape == (500 * (STATES - 1), 2)
+    assert regular["actions"].dtype == np.float32
+
+
 @pytest.mark.parametrize("workers", [1, 4])
 def test_bytes_do_not_depend_on_workers(small: Path, tmp_path: Path, workers: int):
     augment(DATA, CONFIG, out=tmp_path / "aug.npz", workers=workers)
