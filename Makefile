@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
-.PHONY: test check demo bench golden clean
+.PHONY: test check demo bench golden results clean
 
 $(INSTALLED): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -31,6 +31,9 @@ bench: $(INSTALLED)  ## speed as ratios, each measured within one run
 
 golden: $(INSTALLED)  ## record new golden values; say why in the commit
 	$(BIN)/python tests/golden/test_golden.py
+
+results: $(INSTALLED)  ## make docs/results.md from the rows in results/
+	$(BIN)/python -m scots.results results docs/results.md
 
 clean:
 	rm -rf .venv runs build dist

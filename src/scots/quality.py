@@ -68,10 +68,10 @@ class Summary(Config):
 
     trajectories: int
     states: int
-    sampled_trajectories: int  # what follows is measured on these
-    sampled_states: int
     cells: Visits  # of the maze, or of a grid over the positions of the original
     fine: Visits  # the same cells, each side divided by FINE
+    sampled_trajectories: int  # what follows is measured on these
+    sampled_states: int
     latent: Visits | None  # of k-means cells of the original's latents
     reach: Spread | None  # path length in maze cells from a trajectory's start to the farthest cell it visits
     walls: Walls | None
@@ -83,6 +83,7 @@ class Quality(Config):
 
     dataset: str | None  # id of the original
     recipe: str | None  # the stitching choices by name, if they are those of a recipe
+    profile: str | None  # the scale by name
     config: str | None  # fingerprint of the augmentation's config
     seed: int | None  # of the augmentation
     sample_seed: int  # of what was drawn to be measured
@@ -183,6 +184,7 @@ def report(data: Trajectories, aug: Trajectories, *, encoder: Encoder | None = N
     return Quality(
         dataset=data.meta.dataset,
         recipe=_recipe(origin.config.stitching) if origin.config else None,
+        profile=origin.config.profile if origin.config else None,
         config=origin.config.fingerprint() if origin.config else None,
         seed=origin.seed,
         sample_seed=seed,
@@ -213,10 +215,10 @@ def _summary(
     return Summary(
         trajectories=len(data),
         states=data.rows,
+        cells=visits(data, grids[0]),
+        fine=visits(data, grids[1]),
         sampled_trajectories=len(drawn),
         sampled_states=drawn.rows,
-        cells=visits(drawn, grids[0]),
-        fine=visits(drawn, grids[1]),
         latent=visits(drawn, latent) if latent else None,
         reach=reach(drawn, maze) if maze else None,
         walls=walls(drawn, maze) if maze else None,
@@ -245,6 +247,7 @@ def _calibration(
 def text(quality: Quality) -> str:
     """The numbers to read: what both datasets have side by side, then what only the augmented one has."""
     made = [f"{quality.recipe} recipe"] if quality.recipe else []
+    made += [f"profile {quality.profile}"] if quality.profile else []
     made += [f"seed {quality.seed}, config {quality.config}"] if quality.config else []
     title = ", ".join([quality.dataset or "unnamed data", *made])
     pairs = list(zip(_side(quality.original), _side(quality.augmented), strict=True))
@@ -258,7 +261,7 @@ def _side(summary: Summary) -> list[tuple[str, str]]:
     lines = [
         ("trajectories", f"{summary.trajectories:,}"),
         ("states", f"{summary.states:,}"),
-        ("  of them measured", f"{summary.sampled_states:,}"),
+        ("  of them sampled (latents, walls, joins)", f"{summary.sampled_states:,}"),
     ]
     for label, grid in (("cells", summary.cells), ("fine cells", summary.fine), ("latent cells", summary.latent)):
         if grid is not None:
@@ -332,14 +335,16 @@ def _medians(kinds: dict[str, Distribution]) -> str:
 
 def headline(quality: Quality) -> dict[str, Any]:
     """The few numbers that runs are compared by, as one flat row; what was not measured is None."""
-    row: dict[str, Any] = {name: getattr(quality, name) for name in ("dataset", "recipe", "config", "seed")}
+    row: dict[str, Any] = {name: getattr(quality, name) for name in ("dataset", "recipe", "profile", "config", "seed")}
     for side, summary in (("original", quality.original), ("augmented", quality.augmented)):
         row |= {
             f"{side}_trajectories": summary.trajectories,
+            f"{side}_states": summary.states,
             f"{side}_cells": summary.cells.share,
             f"{side}_fine_cells": summary.fine.share,
             f"{side}_cells_per_trajectory": summary.cells.per_trajectory.median,
             f"{side}_reach": summary.reach.median if summary.reach else None,
+            f"{side}_states_in_walls": summary.walls.states if summary.walls else None,
             f"{side}_steps_across_walls": summary.walls.steps if summary.walls else None,
         }
     measured, found = quality.dynamics, quality.calibration
@@ -348,6 +353,7 @@ def headline(quality: Quality) -> dict[str, Any]:
         "join_ratio_state": quality.joins.state.ratio if quality.joins else None,
         "dynamic_mse_unrefined_joins": measured.unrefined_joins.spread.median if measured else None,
         "dynamic_mse_refined_joins": measured.refined_joins.spread.median if measured else None,
+        "dynamic_mse_inside": measured.refined.spread.median if measured else None,
         "dynamic_mse_recorded": measured.recorded.spread.median if measured else None,
         "inverse_dynamics_error": quality.residual.error if quality.residual else None,
         "repeated_trajectories": quality.repeats.trajectories,

@@ -42,7 +42,7 @@ def test_report_on_the_toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caps
     capsys.readouterr()
     assert main(["report", toy.ID, str(aug), "--out", str(out), "--keep", str(tmp_path / "rows.jsonl")]) == 0
     printed = capsys.readouterr().out
-    assert printed.startswith(f"{toy.ID}, official recipe, seed 0")
+    assert printed.startswith(f"{toy.ID}, official recipe, profile smoke, seed 0")
 
     found = Quality.from_json((out / "report.json").read_text())
     assert repr(found) == printed.strip()

@@ -20,7 +20,7 @@ LAYERS = [
     {"augmentation"},
     {"sources"},
     {"analysis", "geodesic"},
-    {"reporting", "doctor", "measures"},
+    {"reporting", "doctor", "measures", "results"},
     {"quality"},
     {"figures"},
     {"cli"},
