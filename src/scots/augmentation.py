@@ -111,9 +111,10 @@ def _laptop(config: ScotsConfig, data: Trajectories) -> ScotsConfig:
         width=64 if few_columns else 128,
         depth=4,
         prediction="v",
-        hold=0.5,
+        frame="chord",
+        hold=0.0,
         ema=0.999,
-        training=replace(config.stitcher.training, steps=10_000, batch_size=64, learning_rate=1e-3, warmup=200),
+        training=replace(config.stitcher.training, steps=6_000, batch_size=64, learning_rate=1e-3, warmup=200),
         sampling=replace(config.stitcher.sampling, steps=8, order=2),
     )
     inverse = replace(

@@ -9,16 +9,20 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from scots.config import Config
 from scots.errors import BadInput
+from scots.trajectories import Array
 
 BETA_0, BETA_1 = 0.1, 20.0
 FIRST_TIME = 1e-3  # nothing is trained or sampled below: the noise there is negligible
 
 Prediction = Literal["eps", "x0", "v"]
+Network = Callable[[Tensor, Tensor], Tensor]
+"""(x_t (B, T, D), t (B,)) -> what it was trained to predict."""
 Denoiser = Callable[[Tensor, Tensor], Tensor]
 """(x_t (B, T, D), t (B,)) -> estimate of x_0."""
 
@@ -57,6 +61,22 @@ def to_clean(kind: Prediction, output: Tensor, sequence: Tensor, time: Tensor) -
     }[kind]()
 
 
+def denoiser(kind: Prediction, network: Network) -> Denoiser:
+    """The clean estimate of a network."""
+    return lambda sequence, time: to_clean(kind, network(sequence, time), sequence, time)
+
+
+def denoising_loss(
+    kind: Prediction, network: Network, clean: Tensor, mask: Tensor, generator: torch.Generator
+) -> Tensor:
+    """Denoising error (Eq. 5) of sequences (B, T, D) on all but the masked entries, which stay clean."""
+    time = draw_times(len(clean), generator).to(clean.device)
+    noise = torch.randn(clean.shape, generator=generator).to(clean.device)
+    noisy = torch.where(mask, clean, noised(clean, time, noise))
+    wanted = target(kind, clean, time, noise)
+    return (network(noisy, time) - wanted).square().masked_fill(mask, 0.0).mean()
+
+
 def _levels(time: Tensor) -> tuple[Tensor, Tensor]:
     alpha, sigma = alpha_sigma(time)
     return alpha[:, None, None], sigma[:, None, None]
@@ -78,7 +98,13 @@ class SamplingConfig(Config):
 def sample(
     denoise: Denoiser, fixed: Tensor, mask: Tensor, config: SamplingConfig, generator: torch.Generator
 ) -> Tensor:
-    """Draw sequences (B, T, D) whose masked entries equal `fixed` to the bit at every step.
+    """Draw sequences (B, T, D) whose masked entries equal `fixed` to the bit, from noise of a generator."""
+    noise = torch.randn(fixed.shape, generator=generator, dtype=fixed.dtype).to(fixed.device)
+    return sample_from(noise, denoise, fixed, mask, config)
+
+
+def sample_from(noise: Tensor, denoise: Denoiser, fixed: Tensor, mask: Tensor, config: SamplingConfig) -> Tensor:
+    """The sequences (B, T, D) that this standard noise becomes; masked entries equal `fixed` to the bit at every step.
 
     `mask` is boolean and broadcasts to `fixed`. Both solvers integrate the probability-flow ODE in the clean-data
     parametrisation: x' = (sigma'/sigma) x - alpha' (e^-h - 1) D, h the step in log(alpha/sigma), with D the clean
@@ -87,12 +113,13 @@ def sample(
     grid = time_grid(config)
     alpha, sigma = alpha_sigma(grid)
     step = (alpha / sigma).log().diff()
-    noise = torch.randn(fixed.shape, generator=generator, dtype=fixed.dtype).to(fixed.device)
     sequence = torch.where(mask, fixed, config.temperature * noise)
     before: Tensor | None = None
     for n in range(config.steps):
         time = torch.full((len(fixed),), float(grid[n]), dtype=fixed.dtype, device=fixed.device)
         clean = denoise(sequence, time)
+        if n == len(step):  # the second-order solver ends with the clean estimate itself
+            return torch.where(mask, fixed, clean)
         direction = clean
         if config.order == 2 and before is not None:
             direction = clean + (clean - before) * float(step[n] / (2 * step[n - 1]))
@@ -104,16 +131,17 @@ def sample(
 
 
 def time_grid(config: SamplingConfig) -> Tensor:
-    """Times of the solver from noise to data (steps + 1,): even in t for DDIM, as in the paper, else even in log-SNR.
+    """Times of the solver from noise to data: even in t for DDIM, as in the paper, else even in log-SNR.
 
-    The second-order solver extrapolates over steps in log-SNR, so it wants them alike: with 8 steps it is then several
-    times closer to the exact flow than DDIM with 20 (see the tests).
+    DDIM takes `steps` steps and ends at the first time, so a hundredth of the noise stays. The second-order solver
+    extrapolates over steps in log-SNR, so it wants them alike, and spends its last network call on the clean estimate:
+    a hundredth of the extent of a maze is as long as a step in it.
     """
     if config.order == 1:
         return torch.linspace(1.0, FIRST_TIME, config.steps + 1, dtype=torch.float64)
     alpha, sigma = alpha_sigma(torch.tensor([1.0, FIRST_TIME], dtype=torch.float64))
     first, last = (alpha / sigma).log().tolist()
-    log_snr = torch.linspace(first, last, config.steps + 1, dtype=torch.float64)
+    log_snr = torch.linspace(first, last, config.steps, dtype=torch.float64)
     log_alpha = -0.5 * torch.log1p(torch.exp(-2 * log_snr))
     square, linear = (BETA_1 - BETA_0) / 4, BETA_0 / 2  # log_alpha = -square t^2 - linear t, solved for t
     return (-linear + (linear**2 - 4 * square * log_alpha).sqrt()) / (2 * square)
@@ -124,6 +152,18 @@ def ends_mask(tokens: int) -> Tensor:
     mask = torch.zeros(tokens, 1, dtype=torch.bool)
     mask[[0, -1]] = True
     return mask
+
+
+def between(ends: Tensor, tokens: int) -> Tensor:
+    """First and last states (B, 2, D) as sequences (B, T, D) with nothing between."""
+    fixed = torch.zeros(len(ends), tokens, ends.shape[-1], dtype=ends.dtype, device=ends.device)
+    fixed[:, [0, -1]] = ends
+    return fixed
+
+
+def draw_last(tokens: int, share: float, size: int, rng: np.random.Generator) -> Array:
+    """After which state each of B training sequences waits: a share of them early, the others not at all."""
+    return np.where(rng.random(size) < share, rng.integers(tokens - 1, size=size), tokens - 1)
 
 
 def hold_after(sequence: Tensor, last: Tensor) -> Tensor:

@@ -8,6 +8,7 @@ from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
+from torch.func import functional_call
 from torch.nn import functional
 
 from scots.trajectories import Normalizer
@@ -63,14 +64,15 @@ def _xavier(module: nn.Module) -> None:
 class DiT1d(nn.Module):
     """A transformer over time steps, conditioned on the diffusion time by adaLN-zero (Peebles and Xie, 2023).
 
-    One token per time step of a sequence (B, T, D). Outputs are exactly zero at initialisation.
+    One token per time step of a sequence (B, T, D). Outputs are exactly zero at initialisation. `context` counts
+    further columns that each token is told but that are not denoised.
     """
 
     positions: Tensor
 
-    def __init__(self, columns: int, width: int, depth: int, head_width: int, tokens: int) -> None:
+    def __init__(self, columns: int, width: int, depth: int, head_width: int, tokens: int, context: int = 0) -> None:
         super().__init__()
-        self.inward = nn.Linear(columns, width)
+        self.inward = nn.Linear(columns + context, width)
         self.time = TimeEmbedding(width)
         blocks = [DiTBlock(width, head_width) for _ in range(depth)]
         self.blocks = nn.ModuleList(blocks)
@@ -81,10 +83,11 @@ class DiT1d(nn.Module):
         for layer in (self.final_modulation, self.outward, *(block.modulation for block in blocks)):
             nn.init.zeros_(layer.weight)
 
-    def forward(self, sequence: Tensor, time: Tensor) -> Tensor:
-        """(B, T, D) noised at times (B,) in [0, 1] -> prediction (B, T, D)."""
+    def forward(self, sequence: Tensor, time: Tensor, context: Tensor | None = None) -> Tensor:
+        """(B, T, D) noised at times (B,) in [0, 1], with context (B, T, C) -> prediction (B, T, D)."""
         condition = functional.silu(self.time(time))
-        hidden = self.inward(sequence) + self.positions[: sequence.shape[1]]
+        told = sequence if context is None else torch.cat([sequence, context], dim=-1)
+        hidden = self.inward(told) + self.positions[: sequence.shape[1]]
         for block in self.blocks:
             hidden = block(hidden, condition)
         shift, scale = self.final_modulation(condition)[:, None].chunk(2, dim=-1)
@@ -142,3 +145,74 @@ def sinusoid(tokens: int, width: int) -> Tensor:
     frequency = torch.exp(-math.log(10_000.0) * torch.arange(width // 2) / max(1, width // 2 - 1))
     angle = torch.arange(tokens)[:, None] * frequency
     return torch.cat([angle.sin(), angle.cos()], dim=-1)
+
+
+# ------------------------------------------------------------------------------------- what goal-conditioned agents use
+
+
+class Value(nn.Module):
+    """A number for several inputs together, such as V(s, g) or Q(s, g, a)."""
+
+    def __init__(self, inputs: int, hidden: Sequence[int]) -> None:
+        super().__init__()
+        self.net = mlp((inputs, *hidden, 1))
+
+    def forward(self, *inputs: Tensor) -> Tensor:
+        """(B, ...) each -> (B,)."""
+        return self.net(torch.cat(inputs, dim=-1)).squeeze(-1)
+
+
+class Ensemble(nn.ModuleList):
+    """Independent networks of one shape."""
+
+    def forward(self, *inputs: Tensor) -> Tensor:
+        """What each of them outputs, stacked in front: (members, ...)."""
+        return torch.stack([member(*inputs) for member in self])
+
+
+class Bilinear(nn.Module):
+    """phi(x) . psi(y) / sqrt(D) of several phi and psi: how well x and y belong together.
+
+    D is the width of the last hidden layer.
+    """
+
+    def __init__(self, left: int, right: int, hidden: Sequence[int], members: int) -> None:
+        super().__init__()
+        self.phi = Ensemble(mlp((left, *hidden, hidden[-1])) for _ in range(members))
+        self.psi = Ensemble(mlp((right, *hidden, hidden[-1])) for _ in range(members))
+
+    def forward(self, left: Tensor, right: Tensor) -> Tensor:
+        """Each left with its own right: (B, X), (B, Y) -> (members, B)."""
+        features = self.phi(left) * self.psi(right)
+        return features.sum(-1) / math.sqrt(features.shape[-1])
+
+    def table(self, left: Tensor, right: Tensor) -> Tensor:
+        """Each left with every right: (B, X), (B, Y) -> (members, B, B)."""
+        features = self.phi(left)
+        return features @ self.psi(right).mT / math.sqrt(features.shape[-1])
+
+
+class GaussianActor(nn.Module):
+    """A Gaussian over actions with unit deviation around a learned mean: no tanh, and no LayerNorm inside."""
+
+    def __init__(self, inputs: int, hidden: Sequence[int], actions: int) -> None:
+        super().__init__()
+        self.net = mlp((inputs, *hidden, actions), layer_norm=False)
+        last = self.net[-1]
+        assert isinstance(last, nn.Linear)
+        nn.init.xavier_uniform_(last.weight, gain=0.1)  # starts near zero, well inside the range of actions
+
+    def forward(self, *inputs: Tensor) -> Tensor:
+        """The mean (B, A)."""
+        return self.net(torch.cat(inputs, dim=-1))
+
+
+def log_density(values: Tensor, mean: Tensor) -> Tensor:
+    """Log density of values under a Gaussian with unit deviation: (B, A), (B, A) -> (B,)."""
+    return -0.5 * ((values - mean).square() + math.log(2 * math.pi)).sum(-1)
+
+
+def frozen(module: nn.Module, *inputs: Tensor) -> Tensor:
+    """What a module outputs with its weights taken as constants: gradients reach its inputs and not its weights."""
+    weights = {name: weight.detach() for name, weight in module.named_parameters()}
+    return functional_call(module, weights, inputs)

@@ -292,7 +292,7 @@ def _facts(quality: Quality) -> list[tuple[str, str]]:
                 "recorded": steps.recorded,
             }
             ratio = "" if steps.ratio is None else f"; refined joins / inside {steps.ratio:.2f}"
-            lines.append((f"median {label} step", _medians(kinds) + ratio))
+            lines.append((f"{label} step, median (90 %)", _medians(kinds) + ratio))
     if quality.dynamics:
         measured = quality.dynamics
         kinds = {
@@ -302,7 +302,7 @@ def _facts(quality: Quality) -> list[tuple[str, str]]:
             "recorded": measured.recorded,
         }
         kinds |= {"recorded, relabelled": measured.relabelled} if measured.relabelled else {}
-        lines.append(("median Dynamic MSE", _medians(kinds)))
+        lines.append(("Dynamic MSE, median (90 %)", _medians(kinds)))
     if quality.residual:
         error, where = quality.residual, "held-out" if quality.residual.held_out else "training"
         lines.append(("inverse dynamics", f"error {error.error:.3g} of variance {error.variance:.3g} on {where} data"))
@@ -327,7 +327,8 @@ def _facts(quality: Quality) -> list[tuple[str, str]]:
 
 
 def _medians(kinds: dict[str, Distribution]) -> str:
-    return ", ".join(f"{label} {found.spread.median:.3g}" for label, found in kinds.items())
+    """Medians with their 90 % quantiles: a median alone hides the few steps that no action can make."""
+    return ", ".join(f"{name} {found.spread.median:.3g} ({found.spread.p90:.3g})" for name, found in kinds.items())
 
 
 # --------------------------------------------------------------------------------------------------------------- rows

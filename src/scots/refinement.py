@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal, Self
 
 import numpy as np
@@ -29,6 +30,7 @@ class StitcherConfig(Config):
     head_width: int = 32
     prediction: Prediction = "eps"
     hold: float = 1.0  # share of training windows that arrive early and wait
+    frame: Literal["absolute", "chord"] = "absolute"  # states as they are, or their deviation from the line of the ends
     ema: float = 0.9999
     training: TrainingConfig = TrainingConfig(
         steps=1_000_000, batch_size=64, learning_rate=2e-4, weight_decay=1e-5, schedule="cosine"
@@ -41,60 +43,79 @@ class StitcherConfig(Config):
 
 
 class Stitcher(Model):
-    """p(s_2 .. s_{H-1} | s_1, s_H): a DiT1d that denoises segments whose two ends stay clean."""
+    """p(s_2 .. s_{H-1} | s_1, s_H): a DiT1d that denoises segments whose two ends stay clean.
+
+    In the chord frame it denoises deviations from the straight line between the ends, in units of how far segments
+    deviate, and is told that line. A segment is short against a large maze: in absolute units its steps are smaller
+    than the noise a solver leaves, in the chord's they are not. The ends are zero there, so clamping is the same.
+    """
 
     config_class = StitcherConfig
     ends: Tensor  # (H, 1) True on the two clamped states
+    deviation: Tensor  # (O,) standard deviation of normalised states from the chord of their segment
 
     def __init__(self, config: StitcherConfig, sizes: dict[str, int]) -> None:
         super().__init__(config, sizes)
-        self.scale = Scale(sizes["observation"])
-        self.net = DiT1d(sizes["observation"], config.width, config.depth, config.head_width, config.segment)
+        columns = sizes["observation"]
+        context = columns if config.frame == "chord" else 0
+        self.scale = Scale(columns)
+        self.net = DiT1d(columns, config.width, config.depth, config.head_width, config.segment, context)
         self.ema = SlowCopy(self.net, config.ema, warmup=True)
         self.register_buffer("ends", diffusion.ends_mask(config.segment), persistent=False)
+        self.register_buffer("deviation", torch.ones(columns))
 
     @classmethod
     def for_data(cls, config: StitcherConfig, data: Trajectories) -> Self:
         """Sized and scaled for the observations of a dataset."""
         model = cls(config, {"observation": data.observations.shape[1]})
         model.scale.fit(Normalizer.fit(data.observations))
+        if config.frame == "chord":
+            starts = data.random_rows(config.segment, 10_000, np.random.default_rng(0))
+            states = model.scale(torch.from_numpy(data.windows(starts, config.segment)))
+            deviation = (states - model.chord(states)).flatten(0, 1).std(dim=0)
+            model.deviation.copy_(torch.where(deviation > 0, deviation, 1.0))
         return model
+
+    def chord(self, states: Tensor) -> Tensor:
+        """The straight line between the first and the last state of segments (B, H, O), at even steps."""
+        return torch.lerp(states[:, :1], states[:, -1:], torch.linspace(0, 1, self.config.segment)[:, None])
 
     def batch(self, data: Trajectories, size: int, rng: np.random.Generator) -> Batch:
         """Windows of H states, uniform over the dataset, and after which state each of them waits."""
         horizon = self.config.segment
         windows = data.windows(data.random_rows(horizon, size, rng), horizon)
-        last = np.where(rng.random(size) < self.config.hold, rng.integers(horizon - 1, size=size), horizon - 1)
+        last = diffusion.draw_last(horizon, self.config.hold, size, rng)
         return {"window": torch.from_numpy(windows), "last": torch.from_numpy(last)}
 
     def loss(self, batch: Batch, generator: torch.Generator) -> tuple[Tensor, dict[str, Tensor]]:
         """Denoising error (Eq. 5) on all but the clamped ends."""
         clean = diffusion.hold_after(self.scale(batch["window"]), batch["last"])
-        time = diffusion.draw_times(len(clean), generator).to(clean.device)
-        noise = torch.randn(clean.shape, generator=generator).to(clean.device)
-        noisy = torch.where(self.ends, clean, diffusion.noised(clean, time, noise))
-        wanted = diffusion.target(self.config.prediction, clean, time, noise)
-        error = (self.net(noisy, time) - wanted).square().masked_fill(self.ends, 0.0).mean()
-        return error, {}
+        network = self.net
+        if self.config.frame == "chord":
+            chord = self.chord(clean)
+            clean, network = (clean - chord) / self.deviation, partial(self.net, context=chord)
+        return diffusion.denoising_loss(self.config.prediction, network, clean, self.ends, generator), {}
 
     def slow_copies(self) -> list[tuple[SlowCopy, nn.Module]]:
         """The averaged weights that sample."""
         return [(self.ema, self.net)]
 
-    def denoise(self, sequence: Tensor, time: Tensor) -> Tensor:
-        """The clean estimate of the averaged network."""
-        return diffusion.to_clean(self.config.prediction, self.ema(sequence, time), sequence, time)
-
     @torch.no_grad()
     def refine(self, ends: Array, generator: torch.Generator) -> Array:
         """Segments (B, H, O) between given first and last states (B, 2, O), which are kept to the bit."""
-        tensor = torch.tensor(ends, device=self.device)
-        fixed = torch.zeros(len(ends), self.config.segment, ends.shape[-1], device=self.device)
-        fixed[:, [0, -1]] = self.scale(tensor)
-        drawn = diffusion.sample(self.denoise, fixed, self.ends, self.config.sampling, generator)
+        fixed = diffusion.between(self.scale(torch.tensor(ends, device=self.device)), self.config.segment)
+        if self.config.frame == "chord":
+            chord = self.chord(fixed)
+            drawn = chord + self.deviation * self._draw(torch.zeros_like(fixed), chord, generator)
+        else:
+            drawn = self._draw(fixed, None, generator)
         segments = self.scale.inverse(drawn).cpu().numpy()
         segments[:, [0, -1]] = ends  # scaling back and forth would round them
         return segments
+
+    def _draw(self, fixed: Tensor, context: Tensor | None, generator: torch.Generator) -> Tensor:
+        denoise = diffusion.denoiser(self.config.prediction, partial(self.ema, context=context))
+        return diffusion.sample(denoise, fixed, self.ends, self.config.sampling, generator)
 
 
 def unit_quaternions(observations: Array, first_columns: tuple[int, ...]) -> Array:

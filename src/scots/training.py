@@ -69,9 +69,9 @@ class SlowCopy(nn.Module):
         self.copy = deepcopy(source).requires_grad_(False)
         self.rate, self.warmup = rate, warmup
 
-    def forward(self, *inputs: Tensor) -> Tensor:
+    def forward(self, *inputs: Tensor, **named: Tensor | None) -> Tensor:
         """What the copy outputs."""
-        return self.copy(*inputs)
+        return self.copy(*inputs, **named)
 
     @torch.no_grad()
     def follow(self, source: nn.Module, step: int) -> None:

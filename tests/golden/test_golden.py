@@ -23,6 +23,7 @@ CASES = {
     "expectile embedding": (TemporalDistance, TemporalDistanceConfig(hidden=(16, 16), latent=4)),
     "constrained embedding": (TemporalDistance, TemporalDistanceConfig(form="constrained", hidden=(16, 16), latent=4)),
     "stitcher": (Stitcher, StitcherConfig(segment=9, width=16, depth=2, head_width=8)),
+    "chord stitcher": (Stitcher, StitcherConfig(segment=9, width=16, depth=2, head_width=8, frame="chord")),
     "inverse dynamics": (InverseDynamics, InverseDynamicsConfig(hidden=(16, 16), dropout=0.0)),
 }
 

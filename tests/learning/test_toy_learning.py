@@ -29,12 +29,13 @@ def test_constrained_embedding_orders_states_by_true_distance():
     assert rank_correlation(model) >= 0.95
 
 
-def test_stitcher_fills_in_what_the_data_does():
+@pytest.mark.parametrize("frame", ["absolute", "chord"])
+def test_stitcher_fills_in_what_the_data_does(frame):
     """Between two states of one straight corridor the drawn states lie between them, in order."""
     torch.manual_seed(0)
     training = TrainingConfig(steps=700, batch_size=128, learning_rate=2e-3, schedule="cosine", warmup=50)
     config = StitcherConfig(
-        segment=9, width=48, depth=2, head_width=16, prediction="v", hold=0.0, ema=0.99, training=training
+        segment=9, width=48, depth=2, head_width=16, prediction="v", frame=frame, hold=0.0, ema=0.99, training=training
     )
     stitcher = Stitcher.for_data(config, DATA)
     fit(stitcher, DATA, seed=0)

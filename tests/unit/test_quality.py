@@ -291,7 +291,7 @@ def test_report_on_tracks_without_environment_actions_or_names(tmp_path: Path):
     assert report(data, aug) == found
     summary = repr(found)
     assert summary.splitlines()[1].split() == ["original", "augmented"]
-    assert "median position step: unrefined joins" in summary
+    assert "position step, median (90 %): unrefined joins" in summary
     assert "Dynamic MSE" not in summary
     for _ in range(2):
         append_quality(tmp_path / "kept" / "quality.jsonl", headline(found))

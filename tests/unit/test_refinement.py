@@ -14,8 +14,9 @@ DATA = toy.make(episodes=10)
 CONFIG = StitcherConfig(segment=9, width=16, depth=1, head_width=8)
 
 
-def test_refined_ends_are_bit_equal_to_what_was_given():
-    stitcher = Stitcher.for_data(CONFIG, DATA)
+@pytest.mark.parametrize("frame", ["absolute", "chord"])
+def test_refined_ends_are_bit_equal_to_what_was_given(frame):
+    stitcher = Stitcher.for_data(replace(CONFIG, frame=frame), DATA)
     ends = DATA.observations[np.arange(40).reshape(20, 2)]
     segments = stitcher.refine(ends, torch.Generator().manual_seed(0))
     assert segments.shape == (20, 9, 2)
@@ -39,6 +40,16 @@ def test_every_window_waits_under_the_papers_mask_and_none_without():
     assert (last.min(), last.max()) == (0, 7)
     free = Stitcher.for_data(replace(CONFIG, hold=0.0), DATA).batch(DATA, 100, np.random.default_rng(0))["last"]
     assert (free == 8).all()
+
+
+def test_the_chord_joins_the_ends_at_even_steps_and_deviations_have_unit_size():
+    stitcher = Stitcher.for_data(replace(CONFIG, frame="chord"), DATA)
+    windows = stitcher.scale(torch.from_numpy(DATA.windows(DATA.window_starts(9), 9)))
+    chord = stitcher.chord(windows)
+    torch.testing.assert_close(chord[:, [0, -1]], windows[:, [0, -1]])
+    torch.testing.assert_close(chord.diff(dim=1), chord.diff(dim=1)[:, :1].expand(-1, 8, -1), rtol=1e-3, atol=1e-5)
+    deviation = ((windows - chord) / stitcher.deviation).flatten(0, 1).std(dim=0)
+    np.testing.assert_allclose(deviation, 1, rtol=0.05)
 
 
 def test_segments_need_something_to_refine():

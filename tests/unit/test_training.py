@@ -30,6 +30,7 @@ CASES = {
         TemporalDistanceConfig(form="constrained", hidden=(16,), latent=4, training=SHORT),
     ),
     "stitcher": (Stitcher, StitcherConfig(segment=9, width=16, depth=1, head_width=8, training=SHORT)),
+    "chord stitcher": (Stitcher, StitcherConfig(segment=9, width=16, depth=1, frame="chord", training=SHORT)),
     "inverse": (InverseDynamics, InverseDynamicsConfig(hidden=(16, 16), dropout=0.0, training=SHORT)),
 }
 
