@@ -352,10 +352,7 @@ def headline(quality: Quality) -> dict[str, Any]:
     row |= {
         "join_ratio_position": quality.joins.position.ratio if quality.joins else None,
         "join_ratio_state": quality.joins.state.ratio if quality.joins else None,
-        "dynamic_mse_unrefined_joins": measured.unrefined_joins.spread.median if measured else None,
-        "dynamic_mse_refined_joins": measured.refined_joins.spread.median if measured else None,
-        "dynamic_mse_inside": measured.refined.spread.median if measured else None,
-        "dynamic_mse_recorded": measured.recorded.spread.median if measured else None,
+        **_dynamics_row(measured),
         "inverse_dynamics_error": quality.residual.error if quality.residual else None,
         "repeated_trajectories": quality.repeats.trajectories,
         "nearest_state": quality.nearest.state.median,
@@ -365,6 +362,21 @@ def headline(quality: Quality) -> dict[str, Any]:
     packages = ("scots", "torch", "faiss-cpu", *(("mujoco", "ogbench") if measured else ()))
     versions = {name: version(name) for name in packages}
     return {**row, "versions": versions, "date": datetime.now(UTC).isoformat(timespec="seconds")}
+
+
+def _dynamics_row(dynamics: Dynamics | None) -> dict[str, float | None]:
+    """Median and 90 % quantile of the Dynamic MSE of each kind of step: a median can hide a long tail."""
+    kinds = {
+        "unrefined_joins": "unrefined_joins",
+        "refined_joins": "refined_joins",
+        "inside": "refined",
+        "recorded": "recorded",
+    }
+    row: dict[str, float | None] = {}
+    for name, field in kinds.items():
+        spread = getattr(dynamics, field).spread if dynamics else None
+        row |= {f"dynamic_mse_{name}": spread and spread.median, f"dynamic_mse_{name}_p90": spread and spread.p90}
+    return row
 
 
 def append_quality(path: Path, row: dict[str, Any]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Literal, Self
 
 import numpy as np
@@ -13,7 +12,7 @@ from torch.nn import functional
 
 from scots import diffusion
 from scots.config import Config
-from scots.diffusion import Prediction, SamplingConfig
+from scots.diffusion import Frame, Prediction, SamplingConfig
 from scots.errors import BadInput
 from scots.nets import DiT1d, Scale, mlp
 from scots.training import Batch, Model, SlowCopy, TrainingConfig
@@ -30,7 +29,7 @@ class StitcherConfig(Config):
     head_width: int = 32
     prediction: Prediction = "eps"
     hold: float = 1.0  # share of training windows that arrive early and wait
-    frame: Literal["absolute", "chord"] = "absolute"  # states as they are, or their deviation from the line of the ends
+    frame: Frame = "absolute"
     ema: float = 0.9999
     training: TrainingConfig = TrainingConfig(
         steps=1_000_000, batch_size=64, learning_rate=2e-4, weight_decay=1e-5, schedule="cosine"
@@ -45,13 +44,10 @@ class StitcherConfig(Config):
 class Stitcher(Model):
     """p(s_2 .. s_{H-1} | s_1, s_H): a DiT1d that denoises segments whose two ends stay clean.
 
-    In the chord frame it denoises deviations from the straight line between the ends, in units of how far segments
-    deviate, and is told that line. A segment is short against a large maze: in absolute units its steps are smaller
-    than the noise a solver leaves, in the chord's they are not. The ends are zero there, so clamping is the same.
+    In the chord frame it learns and draws deviations from the straight line between the ends.
     """
 
     config_class = StitcherConfig
-    ends: Tensor  # (H, 1) True on the two clamped states
     deviation: Tensor  # (O,) standard deviation of normalised states from the chord of their segment
 
     def __init__(self, config: StitcherConfig, sizes: dict[str, int]) -> None:
@@ -61,7 +57,6 @@ class Stitcher(Model):
         self.scale = Scale(columns)
         self.net = DiT1d(columns, config.width, config.depth, config.head_width, config.segment, context)
         self.ema = SlowCopy(self.net, config.ema, warmup=True)
-        self.register_buffer("ends", diffusion.ends_mask(config.segment), persistent=False)
         self.register_buffer("deviation", torch.ones(columns))
 
     @classmethod
@@ -72,13 +67,12 @@ class Stitcher(Model):
         if config.frame == "chord":
             starts = data.random_rows(config.segment, 10_000, np.random.default_rng(0))
             states = model.scale(torch.from_numpy(data.windows(starts, config.segment)))
-            deviation = (states - model.chord(states)).flatten(0, 1).std(dim=0)
-            model.deviation.copy_(torch.where(deviation > 0, deviation, 1.0))
+            model.deviation.copy_(diffusion.chord_deviation(states))
         return model
 
     def chord(self, states: Tensor) -> Tensor:
         """The straight line between the first and the last state of segments (B, H, O), at even steps."""
-        return torch.lerp(states[:, :1], states[:, -1:], torch.linspace(0, 1, self.config.segment)[:, None])
+        return diffusion.chord(states[:, [0, -1]], self.config.segment)
 
     def batch(self, data: Trajectories, size: int, rng: np.random.Generator) -> Batch:
         """Windows of H states, uniform over the dataset, and after which state each of them waits."""
@@ -90,11 +84,10 @@ class Stitcher(Model):
     def loss(self, batch: Batch, generator: torch.Generator) -> tuple[Tensor, dict[str, Tensor]]:
         """Denoising error (Eq. 5) on all but the clamped ends."""
         clean = diffusion.hold_after(self.scale(batch["window"]), batch["last"])
-        network = self.net
-        if self.config.frame == "chord":
-            chord = self.chord(clean)
-            clean, network = (clean - chord) / self.deviation, partial(self.net, context=chord)
-        return diffusion.denoising_loss(self.config.prediction, network, clean, self.ends, generator), {}
+        return diffusion.bridge_loss(self.config.prediction, self.net, clean, self._units(), generator), {}
+
+    def _units(self) -> Tensor | None:
+        return self.deviation if self.config.frame == "chord" else None
 
     def slow_copies(self) -> list[tuple[SlowCopy, nn.Module]]:
         """The averaged weights that sample."""
@@ -103,19 +96,13 @@ class Stitcher(Model):
     @torch.no_grad()
     def refine(self, ends: Array, generator: torch.Generator) -> Array:
         """Segments (B, H, O) between given first and last states (B, 2, O), which are kept to the bit."""
-        fixed = diffusion.between(self.scale(torch.tensor(ends, device=self.device)), self.config.segment)
-        if self.config.frame == "chord":
-            chord = self.chord(fixed)
-            drawn = chord + self.deviation * self._draw(torch.zeros_like(fixed), chord, generator)
-        else:
-            drawn = self._draw(fixed, None, generator)
+        config, scaled = self.config, self.scale(torch.tensor(ends, device=self.device))
+        drawn = diffusion.bridge(
+            config.prediction, self.ema, scaled, config.segment, self._units(), config.sampling, generator
+        )
         segments = self.scale.inverse(drawn).cpu().numpy()
         segments[:, [0, -1]] = ends  # scaling back and forth would round them
         return segments
-
-    def _draw(self, fixed: Tensor, context: Tensor | None, generator: torch.Generator) -> Tensor:
-        denoise = diffusion.denoiser(self.config.prediction, partial(self.ema, context=context))
-        return diffusion.sample(denoise, fixed, self.ends, self.config.sampling, generator)
 
 
 def unit_quaternions(observations: Array, first_columns: tuple[int, ...]) -> Array:
