@@ -169,6 +169,8 @@ def fit(model: Model, data: Trajectories, *, seed: int, folder: Path | None = No
     optimizer = torch.optim.AdamW(parameters, config.learning_rate, weight_decay=config.weight_decay, fused=True)
     run = _Run(folder, model, optimizer, seed) if folder else None
     first = run.restore() if run else 0
+    if run and main:
+        run.cut_log(first)
     wrapped, optimizer = accelerator.prepare(model, optimizer)
     model.train()
     size = max(1, config.batch_size // accelerator.num_processes)
@@ -229,7 +231,6 @@ class _Run:
     def restore(self) -> int:
         """Load the checkpoint of the same run, if there is one; give the number of finished steps."""
         if not self.path.exists():
-            self.metrics.unlink(missing_ok=True)
             return 0
         with safe_open(self.path, framework="pt") as file:
             header = file.metadata() or {}
@@ -240,9 +241,13 @@ class _Run:
         state = self.optimizer.state_dict()
         state["state"] = _nested({name[6:]: value for name, value in tensors.items() if name.startswith("state.")})
         self.optimizer.load_state_dict(state)
-        rows = [row for row in self.metrics.read_text().splitlines() if json.loads(row)["step"] <= step]
-        write_text(self.metrics, "".join(f"{row}\n" for row in rows))
         return step
+
+    def cut_log(self, step: int) -> None:
+        """Forget metrics from after this step: the run that wrote them was killed past its last checkpoint."""
+        lines = self.metrics.read_text().splitlines() if self.metrics.exists() else []
+        kept = [line for line in lines if json.loads(line)["step"] <= step]
+        write_text(self.metrics, "".join(f"{line}\n" for line in kept))
 
     def after(self, step: int, loss: Tensor, metrics: dict[str, Tensor], steps: int, *, stop: bool) -> None:
         """Log now and then; checkpoint every minute and before stopping."""

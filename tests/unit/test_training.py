@@ -124,6 +124,34 @@ def test_a_killed_training_continues_to_the_same_bits(tmp_path: Path):
     ).read_bytes()
 
 
+PARALLEL = """
+import sys, torch
+from pathlib import Path
+from scots.embedding import TemporalDistance, TemporalDistanceConfig
+from scots.sources import toy
+from scots.training import TrainingConfig, fit
+torch.manual_seed(0)
+training = TrainingConfig(10, 16, 1e-3, schedule="cosine")
+data = toy.make(episodes=10)
+model = TemporalDistance.for_data(TemporalDistanceConfig(form="constrained", hidden=(16,), training=training), data)
+fit(model, data, seed=0, folder=Path(sys.argv[1]))
+rank = torch.distributed.get_rank()
+assert torch.distributed.get_world_size() == 2
+model.save(Path(sys.argv[1]) / f"rank{rank}")
+"""
+
+
+def test_two_processes_train_one_model(tmp_path: Path):
+    """Launched by torchrun, each process draws its own half of every batch and both end with the same weights."""
+    script = tmp_path / "train.py"
+    script.write_text(PARALLEL)
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", str(script)]
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    subprocess.run([*command, str(tmp_path / "run")], check=True, capture_output=True, env=environment)
+    ranks = [(tmp_path / "run" / f"rank{n}" / "model.safetensors").read_bytes() for n in range(2)]
+    assert ranks[0] == ranks[1] == (tmp_path / "run" / "model.safetensors").read_bytes()
+
+
 def test_a_checkpoint_of_other_settings_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(training, "CHECKPOINT_SECONDS", 0.0)
     monkeypatch.setattr(training._Run, "finish", lambda self, model: None)
