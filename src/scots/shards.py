@@ -10,6 +10,7 @@ import multiprocessing
 import os
 import shutil
 import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
@@ -149,7 +150,16 @@ _make: Make | None = None  # of this worker process
 
 def _prepare(prepare: Callable[..., Make], arguments: tuple[Any, ...]) -> None:
     global _make
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     _make = prepare(*arguments)
+
+
+def _end_with_parent() -> None:
+    """A worker whose parent was killed would wait for work for ever: its siblings keep the queue open."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def _make_shard(run: range, path: Path) -> None:

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -145,9 +146,21 @@ def test_two_processes_train_one_model(tmp_path: Path):
     """Launched by torchrun, each process draws its own half of every batch and both end with the same weights."""
     script = tmp_path / "train.py"
     script.write_text(PARALLEL)
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", str(script)]
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    subprocess.run([*command, str(tmp_path / "run")], check=True, capture_output=True, env=environment)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    launch = [
+        "-m",
+        "torch.distributed.run",
+        "--nproc_per_node",
+        "2",
+        "--master_addr",
+        "127.0.0.1",
+        "--master_port",
+        port,
+    ]
+    command = [sys.executable, *launch, str(script), str(tmp_path / "run")]
+    subprocess.run(command, check=True, capture_output=True, env=os.environ | {"OMP_NUM_THREADS": "1"}, timeout=120)
     ranks = [(tmp_path / "run" / f"rank{n}" / "model.safetensors").read_bytes() for n in range(2)]
     assert ranks[0] == ranks[1] == (tmp_path / "run" / "model.safetensors").read_bytes()
 
