@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -21,8 +22,10 @@ BETA_0, BETA_1 = 0.1, 20.0
 FIRST_TIME = 1e-3  # nothing is trained or sampled below: the noise there is negligible
 
 Prediction = Literal["eps", "x0", "v"]
-Network = Callable[[Tensor, Tensor], Tensor]
-"""(x_t (B, T, D), t (B,)) -> what it was trained to predict."""
+Frame = Literal["absolute", "chord"]
+"""Sequences as they are, or their deviation from the straight line between their ends."""
+Network = Callable[..., Tensor]
+"""(x_t (B, T, D), t (B,)) and, where it has one, a context -> what it was trained to predict."""
 Denoiser = Callable[[Tensor, Tensor], Tensor]
 """(x_t (B, T, D), t (B,)) -> estimate of x_0."""
 
@@ -96,16 +99,11 @@ class SamplingConfig(Config):
 
 
 def sample(
-    denoise: Denoiser, fixed: Tensor, mask: Tensor, config: SamplingConfig, generator: torch.Generator
+    denoise: Denoiser, fixed: Tensor, mask: Tensor, config: SamplingConfig, noise: Tensor | torch.Generator
 ) -> Tensor:
-    """Draw sequences (B, T, D) whose masked entries equal `fixed` to the bit, from noise of a generator."""
-    noise = torch.randn(fixed.shape, generator=generator, dtype=fixed.dtype).to(fixed.device)
-    return sample_from(noise, denoise, fixed, mask, config)
+    """Turn standard noise into sequences (B, T, D) whose masked entries equal `fixed` to the bit at every step.
 
-
-def sample_from(noise: Tensor, denoise: Denoiser, fixed: Tensor, mask: Tensor, config: SamplingConfig) -> Tensor:
-    """The sequences (B, T, D) that this standard noise becomes; masked entries equal `fixed` to the bit at every step.
-
+    `noise` is of that shape, or the generator to draw it from.
     `mask` is boolean and broadcasts to `fixed`. Both solvers integrate the probability-flow ODE in the clean-data
     parametrisation: x' = (sigma'/sigma) x - alpha' (e^-h - 1) D, h the step in log(alpha/sigma), with D the clean
     estimate (first order) or its linear extrapolation over the last two (second order).
@@ -113,7 +111,9 @@ def sample_from(noise: Tensor, denoise: Denoiser, fixed: Tensor, mask: Tensor, c
     grid = time_grid(config)
     alpha, sigma = alpha_sigma(grid)
     step = (alpha / sigma).log().diff()
-    sequence = torch.where(mask, fixed, config.temperature * noise)
+    if isinstance(noise, torch.Generator):
+        noise = torch.randn(fixed.shape, generator=noise, dtype=fixed.dtype)
+    sequence = torch.where(mask, fixed, config.temperature * noise.to(fixed.device))
     before: Tensor | None = None
     for n in range(config.steps):
         time = torch.full((len(fixed),), float(grid[n]), dtype=fixed.dtype, device=fixed.device)
@@ -154,13 +154,6 @@ def ends_mask(tokens: int) -> Tensor:
     return mask
 
 
-def between(ends: Tensor, tokens: int) -> Tensor:
-    """First and last states (B, 2, D) as sequences (B, T, D) with nothing between."""
-    fixed = torch.zeros(len(ends), tokens, ends.shape[-1], dtype=ends.dtype, device=ends.device)
-    fixed[:, [0, -1]] = ends
-    return fixed
-
-
 def draw_last(tokens: int, share: float, size: int, rng: np.random.Generator) -> Array:
     """After which state each of B training sequences waits: a share of them early, the others not at all."""
     return np.where(rng.random(size) < share, rng.integers(tokens - 1, size=size), tokens - 1)
@@ -171,3 +164,49 @@ def hold_after(sequence: Tensor, last: Tensor) -> Tensor:
     steps = torch.arange(sequence.shape[1], device=sequence.device).expand(len(sequence), -1)
     index = torch.minimum(steps, last[:, None])
     return sequence.gather(1, index[..., None].expand_as(sequence))
+
+
+# ------------------------------------------------------------------------------------------------------------- bridges
+# Sequences between two given states. With a deviation (D,) they are denoised in the frame of the chord: as deviations
+# from the straight line between their ends, in these units, by a network that is told that line. A segment is short
+# against a large maze: in absolute units its steps are smaller than the noise a solver leaves, in the chord's they are
+# not. The ends are zero there, so clamping is the same.
+
+
+def chord(ends: Tensor, tokens: int) -> Tensor:
+    """The straight line (B, T, D) between first and last states (B, 2, D), at even steps."""
+    return torch.lerp(ends[:, :1], ends[:, 1:], torch.linspace(0, 1, tokens, device=ends.device)[:, None])
+
+
+def chord_deviation(sequences: Tensor) -> Tensor:
+    """Standard deviation (D,) of sequences (B, T, D) from their chords; one where there is none."""
+    deviation = (sequences - chord(sequences[:, [0, -1]], sequences.shape[1])).flatten(0, 1).std(dim=0)
+    return torch.where(deviation > 0, deviation, 1.0)
+
+
+def bridge_loss(
+    kind: Prediction, network: Network, clean: Tensor, deviation: Tensor | None, generator: torch.Generator
+) -> Tensor:
+    """Denoising error (Eq. 5) of sequences (B, T, D) on all but their clamped ends."""
+    mask = ends_mask(clean.shape[1]).to(clean.device)
+    if deviation is None:
+        return denoising_loss(kind, network, clean, mask, generator)
+    line = chord(clean[:, [0, -1]], clean.shape[1])
+    return denoising_loss(kind, partial(network, context=line), (clean - line) / deviation, mask, generator)
+
+
+def bridge(
+    kind: Prediction,
+    network: Network,
+    ends: Tensor,
+    tokens: int,
+    deviation: Tensor | None,
+    config: SamplingConfig,
+    noise: Tensor | torch.Generator,
+) -> Tensor:
+    """Draw sequences (B, T, D) between first and last states (B, 2, D)."""
+    mask, line = ends_mask(tokens).to(ends.device), chord(ends, tokens)
+    if deviation is None:
+        return sample(denoiser(kind, network), line, mask, config, noise)
+    denoise = denoiser(kind, partial(network, context=line))
+    return line + deviation * sample(denoise, torch.zeros_like(line), mask, config, noise)
