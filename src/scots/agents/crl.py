@@ -1,0 +1,100 @@
+"""Contrastive reinforcement learning (Eysenbach et al., 2022): critics that tell reached goals, DDPG+BC actor."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from scots.config import Config
+from scots.errors import BadInput
+from scots.nets import Bilinear, GaussianActor, Scale, frozen, log_density
+from scots.training import Batch, Model, TrainingConfig
+from scots.trajectories import Array, GoalMix, Normalizer, Trajectories, sample_goals
+
+
+@dataclass(frozen=True)
+class CRLConfig(Config):
+    """Contrastive reinforcement learning. The defaults are those of OGBench; `profile` only names their origin."""
+
+    profile: str = "custom"
+    hidden: tuple[int, ...] = (512, 512, 512)
+    normalize: bool = False  # the reference feeds raw observations
+    discount: float = 0.99  # gamma: only in the geometric law of the goals
+    alpha: float = 0.1  # weight of imitation in the actor's loss
+    value_goals: GoalMix = GoalMix(current=0.0, trajectory=1.0, random=0.0)
+    actor_goals: GoalMix = GoalMix(current=0.0, trajectory=0.5, random=0.5, geometric=False)
+    training: TrainingConfig = TrainingConfig(steps=1_000_000, batch_size=1024, learning_rate=3e-4)
+
+    def __post_init__(self) -> None:
+        if not 0 < self.discount < 1:
+            raise BadInput(f"discount must be in (0, 1): {self.discount}")
+
+
+class CRL(Model):
+    """Two critics Q(s, g, a) = phi(s, a) . psi(g) / sqrt(D), and a Gaussian actor pi(a | s, g)."""
+
+    config_class = CRLConfig
+
+    def __init__(self, config: CRLConfig, sizes: dict[str, int]) -> None:
+        super().__init__(config, sizes)
+        observation, action = sizes["observation"], sizes["action"]
+        self.scale = Scale(observation)
+        self.critics = Bilinear(observation + action, observation, config.hidden, members=2)
+        self.actor = GaussianActor(2 * observation, config.hidden, action)
+
+    @classmethod
+    def for_data(cls, config: CRLConfig, data: Trajectories) -> Self:
+        """Sized for the observations and actions of a dataset."""
+        if data.actions is None:
+            raise BadInput("this dataset has no actions, so no agent can be learned from it")
+        model = cls(config, {"observation": data.observations.shape[1], "action": data.actions.shape[1]})
+        if config.normalize:
+            model.scale.fit(Normalizer.fit(data.observations))
+        return model
+
+    def batch(self, data: Trajectories, size: int, rng: np.random.Generator) -> Batch:
+        """States and actions, a later state of each for the critics, and a goal for the actor."""
+        assert data.actions is not None
+        rows = data.random_rows(2, size, rng)
+        goals = sample_goals(data, rows, self.config.value_goals, self.config.discount, rng)
+        actor_goals = sample_goals(data, rows, self.config.actor_goals, self.config.discount, rng)
+        arrays = {
+            "state": data.observations[rows],
+            "action": data.actions[rows],
+            "goal": data.observations[goals],
+            "actor_goal": data.observations[actor_goals],
+        }
+        return {name: torch.from_numpy(values) for name, values in arrays.items()}
+
+    def critic_loss(self, batch: Batch) -> Tensor:
+        """Binary cross-entropy over all pairs of the batch: was this goal reached from this state and action?"""
+        left, goal = torch.cat([batch["state"], batch["action"]], dim=-1), batch["goal"]
+        logits = self.critics.table(left, goal)
+        reached = torch.eye(len(goal), device=goal.device, dtype=goal.dtype).expand_as(logits)
+        return functional.binary_cross_entropy_with_logits(logits, reached)
+
+    def actor_loss(self, batch: Batch) -> Tensor:
+        """DDPG+BC: minus the lower critic at the actor's action over its mean size, minus alpha log pi(a | s, g)."""
+        state, goal, action = batch["state"], batch["actor_goal"], batch["action"]
+        mean = self.actor(state, goal)
+        quality = frozen(self.critics, torch.cat([state, mean.clamp(-1, 1)], dim=-1), goal).amin(0)
+        size = quality.detach().abs().mean() + 1e-6
+        return -quality.mean() / size - self.config.alpha * log_density(action, mean).mean()
+
+    def loss(self, batch: Batch, generator: torch.Generator) -> tuple[Tensor, dict[str, Tensor]]:
+        """The sum of all losses; each moves its own network only."""
+        scaled = {name: self.scale(batch[name]) for name in ("state", "goal", "actor_goal")}
+        batch = {**batch, **scaled}
+        losses = {"critic": self.critic_loss(batch), "actor": self.actor_loss(batch)}
+        return torch.stack(list(losses.values())).sum(), losses
+
+    @torch.no_grad()
+    def act(self, observations: Array, goals: Array, rng: np.random.Generator) -> Array:
+        """The mean action, clipped: (B, O), (B, O) -> (B, A) in [-1, 1]; the same whatever `rng`."""
+        tensors = (torch.tensor(values, dtype=torch.float32, device=self.device) for values in (observations, goals))
+        return self.actor(*map(self.scale, tensors)).clamp(-1, 1).cpu().numpy()

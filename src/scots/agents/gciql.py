@@ -1,0 +1,119 @@
+"""Goal-conditioned implicit Q-learning (Kostrikov et al., 2022): expectile values, TD critics, DDPG+BC actor."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from scots.config import Config
+from scots.errors import BadInput
+from scots.nets import Ensemble, GaussianActor, Scale, Value, frozen, log_density
+from scots.training import Batch, Model, SlowCopy, TrainingConfig
+from scots.trajectories import Array, GoalMix, Normalizer, Trajectories, sample_goals
+
+
+@dataclass(frozen=True)
+class GCIQLConfig(Config):
+    """Goal-conditioned implicit Q-learning. The defaults are those of OGBench; `profile` only names their origin."""
+
+    profile: str = "custom"
+    hidden: tuple[int, ...] = (512, 512, 512)
+    normalize: bool = False  # the reference feeds raw observations
+    discount: float = 0.99  # gamma
+    expectile: float = 0.9
+    target_rate: float = 0.995  # 1 - tau
+    alpha: float = 0.3  # weight of imitation in the actor's loss
+    value_goals: GoalMix = GoalMix(current=0.2, trajectory=0.5, random=0.3)
+    actor_goals: GoalMix = GoalMix(current=0.0, trajectory=0.5, random=0.5, geometric=False)
+    training: TrainingConfig = TrainingConfig(steps=1_000_000, batch_size=1024, learning_rate=3e-4)
+
+    def __post_init__(self) -> None:
+        if not 0 < self.discount < 1 or not 0.5 <= self.expectile < 1:
+            raise BadInput(f"discount must be in (0, 1) and expectile in [0.5, 1): {self.discount}, {self.expectile}")
+
+
+class GCIQL(Model):
+    """V(s, g), two critics Q(s, g, a) with slow targets, and a Gaussian actor pi(a | s, g)."""
+
+    config_class = GCIQLConfig
+
+    def __init__(self, config: GCIQLConfig, sizes: dict[str, int]) -> None:
+        super().__init__(config, sizes)
+        observation, action = sizes["observation"], sizes["action"]
+        self.scale = Scale(observation)
+        self.value = Value(2 * observation, config.hidden)
+        self.critics = Ensemble(Value(2 * observation + action, config.hidden) for _ in range(2))
+        self.targets = SlowCopy(self.critics, config.target_rate)
+        self.actor = GaussianActor(2 * observation, config.hidden, action)
+
+    @classmethod
+    def for_data(cls, config: GCIQLConfig, data: Trajectories) -> Self:
+        """Sized for the observations and actions of a dataset."""
+        if data.actions is None:
+            raise BadInput("this dataset has no actions, so no agent can be learned from it")
+        model = cls(config, {"observation": data.observations.shape[1], "action": data.actions.shape[1]})
+        if config.normalize:
+            model.scale.fit(Normalizer.fit(data.observations))
+        return model
+
+    def batch(self, data: Trajectories, size: int, rng: np.random.Generator) -> Batch:
+        """Transitions s, a -> s', a goal for the values and whether s is that goal, and a goal for the actor."""
+        assert data.actions is not None
+        rows = data.random_rows(2, size, rng)
+        goals = sample_goals(data, rows, self.config.value_goals, self.config.discount, rng)
+        actor_goals = sample_goals(data, rows, self.config.actor_goals, self.config.discount, rng)
+        arrays = {
+            "state": data.observations[rows],
+            "action": data.actions[rows],
+            "next_state": data.observations[rows + 1],
+            "goal": data.observations[goals],
+            "arrived": goals == rows,
+            "actor_goal": data.observations[actor_goals],
+        }
+        return {name: torch.from_numpy(values) for name, values in arrays.items()}
+
+    def value_loss(self, batch: Batch) -> Tensor:
+        """Expectile regression of V(s, g) on the lower of the two target critics at the recorded action."""
+        state, goal, action = batch["state"], batch["goal"], batch["action"]
+        with torch.no_grad():
+            wanted = self.targets(state, goal, action).amin(0)
+        gap = wanted - self.value(state, goal)
+        weight = torch.where(gap >= 0, self.config.expectile, 1 - self.config.expectile)
+        return (weight * gap.square()).mean()
+
+    def critic_loss(self, batch: Batch) -> Tensor:
+        """Squared TD error of both critics: one step costs 1 and then V(s', g), being at the goal costs nothing."""
+        state, goal, action = batch["state"], batch["goal"], batch["action"]
+        with torch.no_grad():
+            moving = 1.0 - batch["arrived"].float()
+            wanted = moving * (-1.0 + self.config.discount * self.value(batch["next_state"], goal))
+        return (self.critics(state, goal, action) - wanted).square().sum(0).mean()
+
+    def actor_loss(self, batch: Batch) -> Tensor:
+        """DDPG+BC: minus the lower critic at the actor's action over its mean size, minus alpha log pi(a | s, g)."""
+        state, goal, action = batch["state"], batch["actor_goal"], batch["action"]
+        mean = self.actor(state, goal)
+        quality = frozen(self.critics, state, goal, mean.clamp(-1, 1)).amin(0)
+        size = quality.detach().abs().mean() + 1e-6
+        return -quality.mean() / size - self.config.alpha * log_density(action, mean).mean()
+
+    def loss(self, batch: Batch, generator: torch.Generator) -> tuple[Tensor, dict[str, Tensor]]:
+        """The sum of all losses; each moves its own network only."""
+        scaled = {name: self.scale(batch[name]) for name in ("state", "next_state", "goal", "actor_goal")}
+        batch = {**batch, **scaled}
+        losses = {"value": self.value_loss(batch), "critic": self.critic_loss(batch), "actor": self.actor_loss(batch)}
+        return torch.stack(list(losses.values())).sum(), losses
+
+    def slow_copies(self) -> list[tuple[SlowCopy, nn.Module]]:
+        """The target critics."""
+        return [(self.targets, self.critics)]
+
+    @torch.no_grad()
+    def act(self, observations: Array, goals: Array, rng: np.random.Generator) -> Array:
+        """The mean action, clipped: (B, O), (B, O) -> (B, A) in [-1, 1]; the same whatever `rng`."""
+        tensors = (torch.tensor(values, dtype=torch.float32, device=self.device) for values in (observations, goals))
+        return self.actor(*map(self.scale, tensors)).clamp(-1, 1).cpu().numpy()

@@ -1,0 +1,47 @@
+"""Planners: one file each, one line each in `PLANNERS`. They plan places, not actions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from scots.errors import BadInput
+from scots.planners.hd import HierarchicalDiffuser, Profile, configure_hd
+from scots.trajectories import Array, Trajectories
+
+
+class Planner(Protocol):
+    """Plans are waypoints `stride` steps apart and what lies between; with stride 1 the waypoints are all there is.
+
+    Every plan, and every stretch between two waypoints, has a generator of its own. So a plan does not depend on what
+    else is planned at the same time, nor on which of its stretches are filled in, or when.
+    """
+
+    @property
+    def horizon(self) -> int:
+        """Places T of a dense plan, start and goal included."""
+
+    @property
+    def stride(self) -> int:
+        """Steps between waypoints."""
+
+    def waypoints(self, start: Array, goal: Array, rng: Sequence[np.random.Generator]) -> Array:
+        """Waypoints (B, W, P) from starts (B, P) to goals (B, P), exactly these at the ends."""
+
+    def infill(self, ends: Array, rng: Sequence[np.random.Generator]) -> Array:
+        """Places (B, stride + 1, P) from one waypoint to the next (B, 2, P), exactly these at the ends."""
+
+
+PLANNERS: dict[str, type[HierarchicalDiffuser]] = {"hd": HierarchicalDiffuser}
+
+CONFIGURE = {"hd": configure_hd}
+"""The settings of each planner for a dataset, at a profile's scale."""
+
+
+def configure_planner(name: str, data: Trajectories, profile: Profile = "laptop") -> Any:
+    """The config of a planner for a dataset, at the profile's scale."""
+    if name not in PLANNERS:
+        raise BadInput(f"planner {name!r} is not one of {', '.join(PLANNERS)}")
+    return CONFIGURE[name](data, profile)

@@ -1,0 +1,240 @@
+"""The hierarchical diffuser HD (Chen et al., 2024): waypoints by one diffusion model, what lies between by another.
+
+    high    w0 ------------ w1 ------------ w2 ... w_{W-1}      W waypoints, `stride` steps apart
+    low     p0 p1 ... p24 p25                                   stride + 1 consecutive places between two waypoints
+
+Both plan in position space, both have their first and last place clamped, both learn to arrive early and wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Self
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from scots import diffusion
+from scots.config import Config
+from scots.diffusion import Frame, Prediction, SamplingConfig
+from scots.errors import BadInput
+from scots.nets import DiT1d, Scale
+from scots.training import Batch, Model, SlowCopy, TrainingConfig
+from scots.trajectories import Array, Normalizer, Trajectories
+
+Profile = Literal["smoke", "laptop", "paper"]
+PLACES_TOGETHER = 8192  # in one network call: bounds memory, and larger batches are no faster on a CPU
+
+
+@dataclass(frozen=True)
+class LevelConfig(Config):
+    """One level: its network, and how it is sampled. The defaults are the paper's."""
+
+    width: int = 256
+    depth: int = 8
+    head_width: int = 32
+    frame: Frame = "absolute"
+    sampling: SamplingConfig = SamplingConfig()
+
+
+@dataclass(frozen=True)
+class HierarchicalDiffuserConfig(Config):
+    """The planner. The defaults are the paper's, for the shorter of its two plans.
+
+    `profile` only names where the settings came from: a small result can never pass for a large one.
+    """
+
+    profile: str = "custom"
+    waypoints: int = 21  # W
+    stride: int = 25  # steps between waypoints
+    high: LevelConfig = LevelConfig()
+    low: LevelConfig = LevelConfig()
+    prediction: Prediction = "eps"
+    hold: float = 1.0  # share of training windows that arrive early and wait
+    ema: float = 0.9999
+    training: TrainingConfig = TrainingConfig(
+        steps=1_000_000, batch_size=64, learning_rate=2e-4, weight_decay=1e-5, schedule="cosine"
+    )
+
+    def __post_init__(self) -> None:
+        if self.waypoints < 3:
+            raise BadInput(f"{self.waypoints} waypoints leave nothing to plan between start and goal; use at least 3")
+        if self.stride < 2:
+            raise BadInput(f"waypoints {self.stride} steps apart have nothing between them; use a stride of at least 2")
+
+    @property
+    def horizon(self) -> int:
+        """Places of a dense plan, start and goal included."""
+        return self.stride * (self.waypoints - 1) + 1
+
+
+class Level(nn.Module):
+    """A denoiser of sequences of places whose first and last stay clean."""
+
+    deviation: Tensor  # (P,) standard deviation of normalised places from the chord of their sequence
+
+    def __init__(self, config: LevelConfig, columns: int, tokens: int, ema: float) -> None:
+        super().__init__()
+        self.config, self.columns, self.tokens = config, columns, tokens
+        context = columns if config.frame == "chord" else 0
+        self.net = DiT1d(columns, config.width, config.depth, config.head_width, tokens, context)
+        self.ema = SlowCopy(self.net, ema, warmup=True)
+        self.register_buffer("deviation", torch.ones(columns))
+
+    def loss(self, kind: Prediction, clean: Tensor, generator: torch.Generator) -> Tensor:
+        """Denoising error (Eq. 5) of normalised sequences (B, T, P) on all but their ends."""
+        return diffusion.bridge_loss(kind, self.net, clean, self._units(), generator)
+
+    def draw(self, kind: Prediction, ends: Tensor, rng: Sequence[np.random.Generator]) -> Tensor:
+        """Sequences (B, T, P) between normalised ends (B, 2, P), each from noise of its own generator."""
+        shape = (self.tokens, self.columns)
+        noise = torch.from_numpy(np.stack([own.standard_normal(shape, dtype=np.float32) for own in rng]))
+        together = max(1, PLACES_TOGETHER // self.tokens)
+        pieces = zip(ends.split(together), noise.split(together), strict=True)
+        settings = self.tokens, self._units(), self.config.sampling
+        return torch.cat([diffusion.bridge(kind, self.ema, own_ends, *settings, own) for own_ends, own in pieces])
+
+    def _units(self) -> Tensor | None:
+        return self.deviation if self.config.frame == "chord" else None
+
+
+class HierarchicalDiffuser(Model):
+    """Plans from place to place: waypoints first, then what lies between them."""
+
+    config_class = HierarchicalDiffuserConfig
+
+    def __init__(self, config: HierarchicalDiffuserConfig, sizes: dict[str, int]) -> None:
+        super().__init__(config, sizes)
+        self.scale = Scale(sizes["position"])
+        self.high = Level(config.high, sizes["position"], config.waypoints, config.ema)
+        self.low = Level(config.low, sizes["position"], config.stride + 1, config.ema)
+
+    @classmethod
+    def for_data(cls, config: HierarchicalDiffuserConfig, data: Trajectories) -> Self:
+        """Sized and scaled for the position columns of a dataset, whose episodes a plan must fit."""
+        if not data.meta.position:
+            raise BadInput(
+                f"{data.meta.dataset or 'this data'}: no columns are known to be a place, so none is planned"
+            )
+        longest = int(data.lengths.max())
+        if longest < config.horizon:
+            raise BadInput(
+                f"{config.waypoints} waypoints, {config.stride} steps apart, span {config.horizon} states; the longest "
+                f"episode has {longest}, enough for {_fitting(longest, config.stride)}"
+            )
+        model = cls(config, {"position": len(data.meta.position)})
+        model.scale.fit(Normalizer.fit(data.positions))
+        windows = model.batch(data, 10_000, np.random.default_rng(0))
+        for name, level in model.levels().items():
+            level.deviation.copy_(diffusion.chord_deviation(model.scale(windows[name])))
+        return model
+
+    def levels(self) -> dict[str, Level]:
+        """Both levels by name."""
+        return {"high": self.high, "low": self.low}
+
+    def batch(self, data: Trajectories, size: int, rng: np.random.Generator) -> Batch:
+        """Windows of both levels, each uniform over the dataset, and after which place each of them waits."""
+        drawn, strides = {}, {"high": self.stride, "low": 1}
+        for name, level in self.levels().items():
+            places = strides[name] * np.arange(level.tokens)
+            rows = data.random_rows(int(places[-1]) + 1, size, rng)[:, None] + places
+            drawn[name] = data.positions[rows]
+            drawn[f"{name}_last"] = diffusion.draw_last(level.tokens, self.config.hold, size, rng)
+        return {name: torch.from_numpy(values) for name, values in drawn.items()}
+
+    def loss(self, batch: Batch, generator: torch.Generator) -> tuple[Tensor, dict[str, Tensor]]:
+        """The denoising errors (Eq. 5) of both levels, which share no weights, on all but the clamped ends."""
+        losses = {}
+        for name, level in self.levels().items():
+            clean = diffusion.hold_after(self.scale(batch[name]), batch[f"{name}_last"])
+            losses[name] = level.loss(self.config.prediction, clean, generator)
+        return losses["high"] + losses["low"], losses
+
+    def slow_copies(self) -> list[tuple[SlowCopy, nn.Module]]:
+        """The averaged weights that plan."""
+        return [(level.ema, level.net) for level in self.levels().values()]
+
+    # ------------------------------------------------------------------------------------------------------- planning
+
+    @property
+    def horizon(self) -> int:
+        """Places of a dense plan."""
+        return self.config.horizon
+
+    @property
+    def stride(self) -> int:
+        """Steps between waypoints."""
+        return self.config.stride
+
+    def plan(self, start: Array, goal: Array, rng: np.random.Generator) -> Array:
+        """Dense plans (B, T, P) from starts (B, P) to goals (B, P): exactly these at the ends."""
+        waypoints = self.waypoints(start, goal, rng.spawn(len(start)))
+        ends = np.stack([waypoints[:, :-1], waypoints[:, 1:]], axis=2)  # (B, W - 1, 2, P)
+        segments = self.infill(ends.reshape(-1, *ends.shape[2:]), rng.spawn(ends.shape[0] * ends.shape[1]))
+        dense = segments[:, :-1].reshape(len(start), -1, segments.shape[-1])
+        return np.concatenate([dense, waypoints[:, -1:]], axis=1)
+
+    def waypoints(self, start: Array, goal: Array, rng: Sequence[np.random.Generator]) -> Array:
+        """Waypoints (B, W, P) from starts (B, P) to goals (B, P), each plan by a generator of its own."""
+        return self._drawn(self.high, np.stack([start, goal], axis=1), rng)
+
+    def infill(self, ends: Array, rng: Sequence[np.random.Generator]) -> Array:
+        """What lies between two waypoints (B, 2, P): (B, stride + 1, P), both included, each by its own generator."""
+        return self._drawn(self.low, ends, rng)
+
+    @torch.no_grad()
+    def _drawn(self, level: Level, ends: Array, rng: Sequence[np.random.Generator]) -> Array:
+        """Sequences (B, T, P) between first and last places (B, 2, P), which are kept to the bit."""
+        if ends.shape[-1] != self.sizes["position"]:
+            raise BadInput(f"this planner knows places of {self.sizes['position']} columns, not of {ends.shape[-1]}")
+        kept = ends.astype(np.float32)
+        scaled = self.scale(torch.from_numpy(kept).to(self.device))
+        drawn = self.scale.inverse(level.draw(self.config.prediction, scaled, rng)).cpu().numpy()
+        drawn[:, [0, -1]] = kept  # scaling back and forth would round them
+        return drawn
+
+
+# ---------------------------------------------------------------------------------------------------------- settings
+
+SCALES: dict[str, dict[str, Any]] = {
+    "smoke": {  # seconds: everything runs, nothing is learned well
+        "high": LevelConfig(width=32, depth=1, sampling=SamplingConfig(steps=4, order=2)),
+        "low": LevelConfig(width=32, depth=1, sampling=SamplingConfig(steps=4, order=2)),
+        "prediction": "v",
+        "ema": 0.9,
+        "training": TrainingConfig(steps=60, batch_size=32, learning_rate=1e-3),
+    },
+    "laptop": {  # two CPU cores: noise prediction would need many times the steps to see the walls
+        "high": LevelConfig(width=128, depth=4, sampling=SamplingConfig(steps=10, order=2)),
+        "low": LevelConfig(width=64, depth=4, frame="chord", sampling=SamplingConfig(steps=5, order=2)),
+        "prediction": "v",
+        "hold": 0.5,
+        "ema": 0.999,
+        "training": TrainingConfig(
+            steps=20_000, batch_size=64, learning_rate=1e-3, weight_decay=1e-5, schedule="cosine", warmup=200
+        ),
+    },
+    "paper": {},  # the paper's sizes and training lengths: for a GPU
+}
+"""Profile -> fields."""
+
+
+def configure_hd(data: Trajectories, profile: Profile = "laptop") -> HierarchicalDiffuserConfig:
+    """The planner's config for a dataset: the paper's waypoints for it, at the profile's scale."""
+    config = replace(HierarchicalDiffuserConfig(), profile=profile, **SCALES[profile])
+    name = data.meta.dataset or ""
+    fitting = _fitting(int(np.median(data.lengths)), config.stride)
+    if "maze" not in name:  # nothing is published: as far as a usual episode goes, at most the longest plan there is
+        return replace(config, waypoints=min(41, fitting))
+    augmented = any(step.get("origin") == "stitched here" for step in data.meta.provenance)
+    long = "explore" in name or (augmented and "giant" in name)
+    waypoints = {(False, False): 5, (False, True): 17, (True, False): 21, (True, True): 41}[augmented, long]
+    return replace(config, waypoints=min(waypoints, fitting) if profile == "smoke" else waypoints)
+
+
+def _fitting(states: int, stride: int) -> int:
+    """Waypoints that fit into an episode of so many states."""
+    return (states - 1) // stride + 1

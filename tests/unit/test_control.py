@@ -1,0 +1,165 @@
+"""The controller's rule against one written as a plain loop, and what it gives to the policy."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scots.config import Seeds
+from scots.control import Execution, GoalController, PointPolicy, SubgoalController, execution_of
+from scots.errors import BadInput
+from scots.trajectories import Array
+
+POSITION = (3, 1)  # of four observation columns
+
+
+class RandomPlanner:
+    """Waypoints and what lies between drawn as plain noise around the straight line."""
+
+    def __init__(self, waypoints: int, stride: int) -> None:
+        self.count, self.stride, self.horizon = waypoints, stride, stride * (waypoints - 1) + 1
+        self.filled = 0
+
+    def waypoints(self, start: Array, goal: Array, rng: Sequence[np.random.Generator]) -> Array:
+        return self.between(np.stack([start, goal], axis=1), self.count, rng)
+
+    def infill(self, ends: Array, rng: Sequence[np.random.Generator]) -> Array:
+        self.filled += len(ends)
+        return self.between(ends, self.stride + 1, rng)
+
+    def between(self, ends: Array, count: int, rng: Sequence[np.random.Generator]) -> Array:
+        assert len(ends) == len(rng)
+        assert np.isfinite(ends).all()
+        share = np.linspace(0, 1, count, dtype=np.float32)[None, :, None]
+        points = ends[:, :1] * (1 - share) + ends[:, 1:] * share
+        points += np.stack([one.normal(0, 0.5, points.shape[1:]) for one in rng])
+        points[:, [0, -1]] = ends
+        return points.astype(np.float32)
+
+
+class Echo:
+    """A policy whose action is the goal it was given."""
+
+    def act(self, observations: Array, goals: Array, rng: np.random.Generator) -> Array:
+        return goals.copy()
+
+
+def naive_goals(planner: RandomPlanner, execution: Execution, seed: int, path: Array, goal: Array) -> list[Array]:
+    """The rule for one episode, one step at a time, with every plan filled in from end to end."""
+    seeds, given, plans = Seeds(seed), [], 0
+    columns = list(POSITION)
+    for step, observation in enumerate(path):
+        if step == 0 or (execution.replan_every > 0 and step % execution.replan_every == 0):
+            plans += 1
+            ends = observation[None, columns], goal[None, columns]
+            waypoints = planner.waypoints(*ends, [seeds.stream("waypoints", plans)])[0]
+            pieces = [
+                planner.infill(waypoints[None, n : n + 2], [seeds.stream("infill", plans, n)])[0]
+                for n in range(len(waypoints) - 1)
+            ]
+            plan = np.concatenate([*(piece[:-1] for piece in pieces), pieces[-1][-1:]])
+            index = min(execution.lookahead, len(plan) - 1)
+        elif np.linalg.norm(observation[columns] - plan[index]) <= execution.goal_tolerance:
+            index = min(index + execution.lookahead, len(plan) - 1)
+        wanted = observation.copy()
+        wanted[columns] = plan[index]
+        given.append(wanted)
+    return given
+
+
+@given(
+    st.integers(0, 1000),
+    st.integers(3, 6),
+    st.integers(1, 6),
+    st.sampled_from([0, 1, 3, 7]),
+    st.integers(1, 12),
+    st.sampled_from([0.0, 0.5, 2.0, 100.0]),
+)
+def test_the_rule_is_that_of_a_plain_loop(seed, waypoints, stride, replan_every, lookahead, tolerance):
+    """Episodes that end at different times, plans filled in as needed: the same goals to the bit."""
+    rng = np.random.default_rng(seed)
+    execution, episodes, steps = Execution(replan_every, lookahead, tolerance), 5, 15
+    planner = RandomPlanner(waypoints, stride)
+    paths = rng.normal(size=(steps, episodes, 4)).cumsum(axis=0).astype(np.float32)
+    goals = rng.normal(size=(episodes, 4)).astype(np.float32)
+    last = rng.integers(1, steps + 1, size=episodes)
+    seeds = rng.integers(2**31, size=episodes).tolist()
+    controller = SubgoalController(planner, Echo(), execution, POSITION)
+    controller.begin(seeds)
+    given = [[] for _ in range(episodes)]
+    for step in range(steps):
+        running = np.flatnonzero(last > step)
+        if len(running):
+            wanted = controller.act(running, paths[step][running], goals[running])
+            for row, episode in enumerate(running):
+                given[episode].append(wanted[row])
+    for episode in range(episodes):
+        expected = naive_goals(planner, execution, seeds[episode], paths[: last[episode], episode], goals[episode])
+        assert np.array_equal(given[episode], expected)
+
+
+def test_only_what_is_walked_is_filled_in():
+    """Forty stretches a plan: a walker that stays where it is needs those of the next replanning interval."""
+    planner, place = RandomPlanner(41, 25), np.zeros((8, 4), dtype=np.float32)
+    controller = SubgoalController(planner, Echo(), Execution(50, 10, 0.0), POSITION)
+    controller.begin(list(range(8)))
+    for _ in range(100):
+        controller.act(np.arange(8), place, place)
+    assert planner.filled == 8 * 2 * 3
+    assert np.isnan(controller.plans(np.arange(8))).any()
+    assert np.isfinite(controller.subgoals(np.arange(8))).all()
+
+
+def test_the_last_subgoal_is_the_goal_and_is_kept():
+    planner, start, goal = RandomPlanner(3, 4), np.zeros((1, 4), dtype=np.float32), np.full((1, 4), 7, dtype=np.float32)
+    controller = SubgoalController(planner, Echo(), Execution(0, 3, 100.0), POSITION)
+    controller.begin([0])
+    subgoals = [controller.act(np.array([0]), start, goal)[0, list(POSITION)] for _ in range(6)]
+    assert [subgoal.tolist() == [7, 7] for subgoal in subgoals] == [False, False, True, True, True, True]
+
+
+def test_goals_differ_from_observations_only_in_position():
+    controller = SubgoalController(RandomPlanner(3, 4), Echo(), Execution(), POSITION)
+    controller.begin([0, 1])
+    observations = np.random.default_rng(0).normal(size=(2, 4)).astype(np.float32)
+    wanted = controller.act(np.array([0, 1]), observations, observations + 5)
+    assert np.array_equal(wanted[:, [0, 2]], observations[:, [0, 2]])
+    assert (wanted[:, [1, 3]] != observations[:, [1, 3]]).all()
+
+
+def test_new_episodes_forget_the_old():
+    controller, place = SubgoalController(RandomPlanner(5, 4), Echo(), Execution(), POSITION), np.zeros((2, 4))
+    found = []
+    for _ in range(2):
+        controller.begin([5, 6])
+        found.append([controller.act(np.array([0, 1]), place, place + 9) for _ in range(70)])
+    assert np.array_equal(*found)
+
+
+def test_a_policy_alone_heads_for_the_goal():
+    controller = GoalController(Echo())
+    controller.begin([0, 1])
+    goals = np.arange(8.0).reshape(2, 4)
+    assert np.array_equal(controller.act(np.array([0, 1]), np.zeros((2, 4)), goals), goals)
+    assert controller.execution is None
+
+
+def test_the_point_policy_heads_straight_and_is_clipped():
+    observations, goals = np.zeros((3, 4)), np.array([[0, 9, 9, -9], [0, 0.1, 9, 0.02], [1, 0, 1, 0]])
+    actions = PointPolicy(POSITION).act(observations, goals, np.random.default_rng(0))
+    np.testing.assert_allclose(actions, [[-1, 1], [0.1, 0.5], [0, 0]])
+
+
+def test_reference_settings():
+    assert execution_of("antmaze-giant-stitch-v0") == Execution(50, 5, 3.0)
+    assert (
+        execution_of("antmaze-large-explore-v0") == execution_of("pointmaze-giant-stitch-v0") == Execution(50, 10, 1.0)
+    )
+
+
+@pytest.mark.parametrize("changes", [{"replan_every": -1}, {"lookahead": 0}, {"goal_tolerance": -1.0}])
+def test_impossible_settings_are_named(changes):
+    with pytest.raises(BadInput, match=next(iter(changes))):
+        Execution(**changes)

@@ -1,0 +1,201 @@
+"""The hierarchical diffuser: clamps, strides, horizons, and noise that belongs to each plan alone."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scots.diffusion import SamplingConfig
+from scots.errors import BadInput
+from scots.planners import PLANNERS, configure_planner
+from scots.planners.hd import HierarchicalDiffuser, HierarchicalDiffuserConfig, LevelConfig, configure_hd
+from scots.sources import toy
+from scots.trajectories import Meta, Trajectories
+
+DATA = toy.make(episodes=10)
+SMALL = LevelConfig(width=16, depth=1, head_width=8)
+CONFIG = HierarchicalDiffuserConfig(waypoints=5, stride=8, high=SMALL, low=SMALL)
+
+
+def planner(config: HierarchicalDiffuserConfig = CONFIG, data: Trajectories = DATA) -> HierarchicalDiffuser:
+    """Untrained, but with no layer left at zero: what it draws depends on everything."""
+    torch.manual_seed(0)
+    model = HierarchicalDiffuser.for_data(config, data).eval()
+    for parameter in model.parameters():
+        if parameter.abs().max() == 0:
+            torch.nn.init.normal_(parameter, std=0.1)
+    return model
+
+
+def rngs(*seeds: int) -> list[np.random.Generator]:
+    return [np.random.default_rng(seed) for seed in seeds]
+
+
+def long_data(dataset: str, states: int, augmented: bool = False) -> Trajectories:
+    provenance = ({"origin": "collected here"}, {"origin": "stitched here"})[: 1 + augmented]
+    return Trajectories(
+        observations=np.random.default_rng(0).normal(size=(3 * states, 4)),
+        offsets=np.arange(4) * states,
+        meta=Meta(dataset=dataset, position=(0, 1), provenance=provenance),
+    )
+
+
+@given(
+    st.integers(3, 6),
+    st.integers(2, 6),
+    st.integers(0, 100),
+    st.sampled_from(["eps", "x0", "v"]),
+    st.sampled_from(["absolute", "chord"]),
+)
+def test_plans_begin_end_and_pass_exactly_where_they_should(waypoints: int, stride: int, seed: int, prediction, frame):
+    low = replace(SMALL, frame=frame)
+    model = planner(replace(CONFIG, waypoints=waypoints, stride=stride, prediction=prediction, low=low))
+    start, goal = DATA.observations[[3, 90, 200]], DATA.observations[[250, 4, 17]]
+    plan = model.plan(start, goal, np.random.default_rng(seed))
+    assert plan.shape == (3, stride * (waypoints - 1) + 1, 2)
+    assert plan.dtype == np.float32
+    assert np.isfinite(plan).all()
+    assert np.array_equal(plan[:, 0], start)
+    assert np.array_equal(plan[:, -1], goal)
+    assert np.array_equal(plan[:, ::stride], model.waypoints(start, goal, np.random.default_rng(seed).spawn(3)))
+    assert np.array_equal(plan, model.plan(start, goal, np.random.default_rng(seed)))
+    assert not np.array_equal(plan, model.plan(start, goal, np.random.default_rng(seed + 1)))
+
+
+def test_infill_keeps_both_waypoints():
+    ends = DATA.observations[np.arange(8).reshape(4, 2) * 11]
+    segments = planner().infill(ends, rngs(0, 1, 2, 3))
+    assert segments.shape == (4, 9, 2)
+    assert np.array_equal(segments[:, [0, -1]], ends)
+
+
+def test_a_plan_does_not_depend_on_its_companions(monkeypatch: pytest.MonkeyPatch):
+    """Alone, among others, or split over network calls: the same up to rounding."""
+    model, start, goal = planner(), DATA.observations[:40], DATA.observations[100:140]
+    together = model.waypoints(start, goal, rngs(*range(40)))
+    alone = [model.waypoints(start[n : n + 1], goal[n : n + 1], rngs(n))[0] for n in range(40)]
+    np.testing.assert_allclose(together, alone, atol=1e-4)
+    monkeypatch.setattr("scots.planners.hd.PLACES_TOGETHER", 17)
+    np.testing.assert_allclose(together, model.waypoints(start, goal, rngs(*range(40))), atol=1e-4)
+    assert len(np.unique(together[:, 1].round(3), axis=0)) == 40
+
+
+def test_batches_hold_both_levels_from_within_episodes():
+    """Positions that count the rows show which rows a window took."""
+    count = np.stack([np.arange(330), np.zeros(330)], axis=1)
+    data = replace(DATA, observations=count)
+    batch = planner(data=data).batch(data, 500, np.random.default_rng(0))
+    for name, spacing in (("high", 8), ("low", 1)):
+        rows = batch[name][..., 0].long()
+        assert (rows.diff(dim=1) == spacing).all()
+        assert (rows[:, 0] // 33 == rows[:, -1] // 33).all()
+    assert batch["high"].shape == (500, 5, 2)
+    assert batch["low"].shape == (500, 9, 2)
+    assert (batch["high_last"].max(), batch["low_last"].max()) == (3, 7)
+
+
+def test_loss_is_that_of_both_levels_on_all_but_their_ends():
+    """At initialisation both networks answer zero, so each noise-prediction loss is the mean square of the noise."""
+    model = HierarchicalDiffuser.for_data(CONFIG, DATA)
+    loss, parts = model.loss(model.batch(DATA, 4000, np.random.default_rng(0)), torch.Generator().manual_seed(0))
+    assert parts["high"].item() == pytest.approx(3 / 5, rel=0.03)
+    assert parts["low"].item() == pytest.approx(7 / 9, rel=0.03)
+    assert loss.item() == pytest.approx(sum(part.item() for part in parts.values()))
+
+
+def test_levels_share_no_weights_and_both_are_followed():
+    model = planner()
+    loss, _ = model.loss(model.batch(DATA, 8, np.random.default_rng(0)), torch.Generator())
+    loss.backward()
+    for level in (model.high, model.low):
+        assert all(parameter.grad is not None for parameter in level.net.parameters())
+    assert [source for _, source in model.slow_copies()] == [model.high.net, model.low.net]
+
+
+def test_positions_are_scaled_by_the_data_it_learns_from():
+    """Only the position columns count, wherever they are."""
+    rng = np.random.default_rng(0)
+    observations = np.concatenate([rng.normal(size=(330, 3)), DATA.observations[:, ::-1]], axis=1)
+    data = replace(DATA, observations=observations, meta=Meta(position=(4, 3)))
+    model = planner(data=data)
+    np.testing.assert_allclose(model.scale.mean, DATA.observations.mean(axis=0), rtol=1e-5)
+    np.testing.assert_allclose(model.scale.std, DATA.observations.std(axis=0), rtol=1e-5)
+
+
+def test_the_chord_frame_begins_with_straight_lines():
+    """An untrained network answers zero, so it draws nothing but what is left of the noise, in units of the data's."""
+    low = replace(SMALL, frame="chord", sampling=SamplingConfig(steps=4, order=2))
+    model = HierarchicalDiffuser.for_data(replace(CONFIG, prediction="x0", low=low), DATA).eval()
+    ends = DATA.observations[[[0, 100], [7, 200]]]
+    segments = model.infill(ends, rngs(0, 1))
+    np.testing.assert_allclose(segments, np.linspace(*ends.swapaxes(0, 1), 9, axis=1), atol=1e-5)
+    assert 0 < model.low.deviation.max() < model.high.deviation.max()
+
+
+def test_saved_and_loaded_plans_are_the_same(tmp_path: Path):
+    model, start, goal = planner(), DATA.observations[:3], DATA.observations[50:53]
+    model.save(tmp_path)
+    again = HierarchicalDiffuser.load(tmp_path)
+    plans = [one.plan(start, goal, np.random.default_rng(0)) for one in (model, again)]
+    assert np.array_equal(*plans)
+    (tmp_path / "model.safetensors").unlink()
+    with pytest.raises(BadInput, match="train it again"):
+        HierarchicalDiffuser.load(tmp_path)
+
+
+# ---------------------------------------------------------------------------------------------------------- settings
+
+
+@pytest.mark.parametrize(
+    ("dataset", "states", "augmented", "waypoints"),
+    [
+        ("pointmaze-giant-stitch-v0", 201, False, 5),
+        ("antmaze-large-explore-v0", 501, False, 17),
+        ("antmaze-medium-stitch-v0", 1001, True, 21),
+        ("pointmaze-giant-stitch-v0", 2001, True, 41),
+        ("antmaze-medium-explore-v0", 2001, True, 41),
+        ("my-own-logs", 201, False, 9),
+        ("my-own-logs", 5000, True, 41),
+    ],
+)
+def test_waypoints_are_the_papers_for_each_dataset(dataset: str, states: int, augmented: bool, waypoints: int):
+    config = configure_hd(long_data(dataset, states, augmented), "paper")
+    assert (config.waypoints, config.stride, config.prediction) == (waypoints, 25, "eps")
+    assert config.horizon == 25 * (waypoints - 1) + 1
+    assert config.high == config.low == LevelConfig(256, 8, 32)
+
+
+@pytest.mark.parametrize("profile", ["smoke", "laptop", "paper"])
+@pytest.mark.parametrize("name", PLANNERS)
+def test_every_planner_has_settings_that_fit_at_every_profile(name: str, profile):
+    data = long_data("pointmaze-medium-stitch-v0", 201)
+    config = configure_planner(name, data, profile)
+    assert config.profile == profile
+    assert PLANNERS[name].for_data(replace(config, **({} if profile == "smoke" else SMALLER)), data).horizon == 101
+
+
+SMALLER = {"high": SMALL, "low": SMALL}
+
+
+def test_horizons_that_do_not_fit_are_refused():
+    data = long_data("pointmaze-giant-stitch-v0", 500, augmented=True)
+    with pytest.raises(BadInput, match="41 waypoints, 25 steps apart, span 1001 states; the longest episode has 500"):
+        HierarchicalDiffuser.for_data(configure_hd(data), data)
+    assert configure_hd(data, "smoke").waypoints == 20
+    with pytest.raises(BadInput, match="at least 3"):
+        configure_hd(DATA)
+    with pytest.raises(BadInput, match="nothing between"):
+        replace(CONFIG, stride=1)
+
+
+def test_what_cannot_be_planned_is_named():
+    with pytest.raises(BadInput, match="known to be a place"):
+        HierarchicalDiffuser.for_data(CONFIG, DATA.but_meta(position=()))
+    with pytest.raises(BadInput, match="places of 2 columns, not of 3"):
+        planner().waypoints(np.zeros((1, 3)), np.zeros((1, 3)), rngs(0))
+    with pytest.raises(BadInput, match="'cd' is not one of hd"):
+        configure_planner("cd", DATA)
