@@ -18,7 +18,7 @@ check:  ## formatting, lint, types, all tests; no install
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy
-	$(BIN)/pytest -n 2
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2  # one thread each: two workers that share two cores would wait for each other
 
 demo: $(INSTALLED)  ## collect a small maze dataset, inspect it, draw it
 	$(BIN)/python -m scots.demo runs/demo
