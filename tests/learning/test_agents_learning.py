@@ -70,7 +70,7 @@ def test_agents_reach_goals_that_their_data_reaches_by_chance(name: str):
         discount=0.8,
         actor_goals=GoalMix(current=0.0, trajectory=1.0, random=0.0),
         training=TrainingConfig(steps=1800, batch_size=64, learning_rate=2e-3, schedule="cosine"),
-        **SETTINGS[name],
+        **SETTINGS.get(name, {}),
     )
     torch.manual_seed(0)
     agent = AGENTS[name].for_data(config, data)
@@ -78,4 +78,4 @@ def test_agents_reach_goals_that_their_data_reaches_by_chance(name: str):
     fit(agent, data, seed=0)
     assert untrained < 0.05
     assert by_chance < 0.25
-    assert share_reached(agent) > 0.5  # over three seeds: 0.61 to 0.82, by chance 0.14
+    assert share_reached(agent) > 0.5  # measured over three seeds: 0.70 to 0.82; by chance 0.17

@@ -236,8 +236,8 @@ def test_published_settings(dataset: str, gciql: float, crl: float, discount: fl
         training = config.training
         assert (training.steps, training.batch_size, training.learning_rate) == (1_000_000, 1024, 3e-4)
         laptop = configure_agent(name, data)
-        assert laptop.normalize
-        assert (laptop.alpha, laptop.discount) == (alpha, discount)
+        assert (laptop.profile, laptop.normalize) == ("laptop", True)
+        assert (laptop.alpha, laptop.actor_goals) == (alpha, config.actor_goals)
 
 
 def test_impossible_settings_are_refused():
