@@ -16,7 +16,8 @@ from scots.trajectories import concat as concat
 from scots.trajectories import sample_goals as sample_goals
 
 if TYPE_CHECKING:
-    from scots.augmentation import Profile, Recipe
+    from scots.augmentation import Recipe
+    from scots.config import Profile
     from scots.quality import Quality
 
 

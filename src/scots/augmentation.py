@@ -17,7 +17,7 @@ import torch
 
 from scots import formats
 from scots.artifacts import artifact, model_folder, trained
-from scots.config import Config, Seeds
+from scots.config import Config, Profile, Seeds
 from scots.console import console
 from scots.embedding import Encoder, RawState, TemporalDistance, TemporalDistanceConfig
 from scots.errors import BadInput
@@ -32,7 +32,6 @@ from scots.trajectories import Array, Meta, Trajectories
 
 ROWS_PER_SHARD = 10_000
 REFINED_TOGETHER = 256  # segments in one network call: more do not fit the cache
-Profile = Literal["smoke", "laptop", "paper"]
 Recipe = Literal["paper", "official"]
 
 

@@ -14,6 +14,9 @@ import numpy as np
 
 from scots.errors import BadInput
 
+Profile = Literal["smoke", "laptop", "paper"]
+"""The scale of a run: seconds (tests), minutes to an hour on two CPU cores, or the paper's own (a GPU)."""
+
 
 @dataclass(frozen=True)
 class Config:

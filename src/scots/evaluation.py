@@ -28,7 +28,7 @@ from scots.config import Config, Seeds
 from scots.console import Progress, progress
 from scots.control import Controller, Execution
 from scots.errors import BadInput
-from scots.shards import _hidden_main, _single_threaded
+from scots.shards import hidden_main, single_threaded
 from scots.sources import toy
 from scots.sources.maze import Cell, Maze, maze_of, parse_maze
 from scots.sources.ogbench import make_environment, seed_environment
@@ -293,7 +293,7 @@ def _crew(meta: Meta, count: int, workers: int | None) -> Iterator[_Crew]:
     share = -(-count // workers)
     parts: list[_Local | _Worker] = []
     try:
-        with _single_threaded(), _hidden_main():
+        with single_threaded(), hidden_main():
             for _ in range(workers):
                 parts.append(_Worker(meta, share) if workers > 1 else _Local(_Worlds(meta, share)))
         yield _Crew(parts)

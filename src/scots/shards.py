@@ -75,7 +75,7 @@ class Shards:
         except OSError as error:
             raise BadInput(f"{self.folder.parent}: cannot write: {error.strerror}; choose another place") from error
         workers = max(1, min(workers or os.cpu_count() or 1, len(pending)))
-        with _single_threaded(), _hidden_main(), progress(label, sum(map(len, pending)) * weight, unit) as bar:
+        with single_threaded(), hidden_main(), progress(label, sum(map(len, pending)) * weight, unit) as bar:
             # Spawned even for one worker: a fresh process computes with one thread, so sums round alike everywhere.
             context = multiprocessing.get_context("spawn")
             with ProcessPoolExecutor(workers, context, initializer=_prepare, initargs=(prepare, arguments)) as pool:
@@ -115,7 +115,7 @@ def validation_path(path: Path) -> Path:
 
 
 @contextmanager
-def _single_threaded() -> Iterator[None]:
+def single_threaded() -> Iterator[None]:
     """Processes started inside the block compute with one thread each."""
     names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
     before = {name: os.environ.get(name) for name in names}
@@ -131,7 +131,7 @@ def _single_threaded() -> Iterator[None]:
 
 
 @contextmanager
-def _hidden_main() -> Iterator[None]:
+def hidden_main() -> Iterator[None]:
     """Keep spawned processes from importing the program that started them.
 
     They need nothing from it, and a plain script without a `__main__` guard would start itself again in each of them.

@@ -7,17 +7,16 @@ sum, and how to act.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from scots.agents.crl import CRL
 from scots.agents.gciql import GCIQL
+from scots.config import Profile
 from scots.errors import BadInput
 from scots.training import TrainingConfig
 from scots.trajectories import Array, GoalMix, Trajectories
-
-Profile = Literal["smoke", "laptop", "paper"]
 
 
 class Policy(Protocol):

@@ -7,8 +7,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from scots.config import Profile
 from scots.errors import BadInput
-from scots.planners.hd import HierarchicalDiffuser, Profile, configure_hd
+from scots.planners.hd import HierarchicalDiffuser, configure_hd
 from scots.trajectories import Array, Trajectories
 
 

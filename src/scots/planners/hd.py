@@ -10,21 +10,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from scots import diffusion
-from scots.config import Config
+from scots.config import Config, Profile
 from scots.diffusion import Frame, Prediction, SamplingConfig
 from scots.errors import BadInput
 from scots.nets import DiT1d, Scale
 from scots.training import Batch, Model, SlowCopy, TrainingConfig
 from scots.trajectories import Array, Normalizer, Trajectories
 
-Profile = Literal["smoke", "laptop", "paper"]
 PLACES_TOGETHER = 8192  # in one network call: bounds memory, and larger batches are no faster on a CPU
 
 
