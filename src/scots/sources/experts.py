@@ -19,8 +19,8 @@ Actor = Callable[[Array, Array], Array]
 """(observation, unit direction) -> action."""
 
 CALM = 0.7
-"""Factor on the trained mean before its tanh. The trained ant is so bold that noise on its actions throws it on its
-back in 1 % of collected episodes; at 0.7 that is 0.1 %, for 3 % of its speed (see the actor's card)."""
+"""Factor on the trained mean before its tanh: a calmer ant, for 3 % of its speed. Whether it falls on its back less
+often is not settled; the actor's card has the figures."""
 
 SHIPPED = Path(str(files("scots.sources") / "assets" / "ant-expert"))
 
