@@ -249,14 +249,14 @@ class Augment:
 
 @dataclass(frozen=True)
 class Report:
-    """Measure augmented data against the data it was made from: numbers as text and JSON, and pictures."""
+    """Measure augmented data against the data it was made from: numbers, pictures, and a page that shows both."""
 
     data: DatasetName
     """The original: dataset id, file or folder."""
     aug: Positional[Annotated[str, arg(metavar="AUG")]]
     """The augmented data: dataset id, file or folder."""
     out: Path
-    """Folder for report.json and the pictures."""
+    """Folder for report.html, report.json and the pictures."""
     keep: Path | None = None
     """Add the headline numbers as one line to this JSONL file."""
 
@@ -264,15 +264,17 @@ class Report:
         """Print the numbers, write the folder."""
         from scots import figures, quality, sources
         from scots.files import write_text
+        from scots.quality_page import quality_page
 
         data, aug = sources.load(self.data), sources.load(self.aug)
         found = quality.report(data, aug)
         print(found)
         write_text(self.out / "report.json", found.to_json())
-        figures.draw(data, aug, found, self.out)
+        pictures, page = figures.draw(data, aug, found, self.out), self.out / "report.html"
+        quality_page(found, pictures, aug.meta, (self.data, self.aug)).write(page)
         if self.keep:
             quality.append_quality(self.keep, quality.headline(found))
-        print(f"report: {self.out}", file=sys.stderr)
+        print(f"report: {page}", file=sys.stderr)
 
 
 @dataclass(frozen=True)

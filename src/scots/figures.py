@@ -14,6 +14,7 @@ from scots.embedding import Encoder
 from scots.files import atomic
 from scots.measures import Calibration, Distribution, Dynamics, Joins, some
 from scots.npz import read_npz
+from scots.page import Picture
 from scots.quality import Quality, known_maze, located, origin_of, segment_inputs
 from scots.reporting import INK, draw_episodes, draw_maze, label_axes
 from scots.retrieval import SegmentIndex
@@ -35,22 +36,70 @@ BEFORE, AFTER, INSIDE, FLOOR = "#d1495b", "#2e6f95", "#8fbcd4", "#9aa5b1"  # col
 CORNERS = ((0.20, 0.25, 0.65), (0.10, 0.65, 0.55), (0.85, 0.25, 0.35), (0.98, 0.80, 0.20))
 
 
-def draw(data: Trajectories, aug: Trajectories, quality: Quality, folder: Path, encoder: Encoder | None = None) -> None:
-    """Write every picture there is something to draw for, as PNG files in the folder."""
+CAPTIONS: dict[str, tuple[str, str]] = {
+    "trajectories": (
+        "Original and stitched trajectories",
+        "As many of each, seen from above. The original ones are short; a stitched one goes on from one recorded "
+        "segment to the next.",
+    ),
+    "coverage": (
+        "Where the states are",
+        "Share of the states in each small bin, on one colour scale for both. Where the augmented data is blank and "
+        "the original is not, places were lost.",
+    ),
+    "joins": (
+        "Length of steps",
+        "Without refinement, steps from one segment to the next are longer than others; with it they should look "
+        "like steps inside segments.",
+    ),
+    "dynamics": (
+        "Dynamic MSE",
+        "How far each next state is from where the simulator gets by the labelled action, squared. Refined joins "
+        "should lie left of unrefined ones, near what labelling alone leaves.",
+    ),
+    "calibration": (
+        "Latent distance and path length",
+        "If the embedding knows the maze, latent distance grows with the length of the shortest path.",
+    ),
+    "latents": (
+        "The latent space",
+        "The same states by position and by a flat map of their latents, in the same colours. Colours that stay "
+        "together on both sides are places that the embedding keeps together.",
+    ),
+    "novelty-weight": (
+        "Progress against novelty",
+        "The same starts and directions under three novelty weights, not refined. With none, only progress in the "
+        "direction counts; a larger weight leads to where a walk has not been.",
+    ),
+}
+"""Title of each picture and what one sees in it, by the name of its file."""
+
+
+def draw(
+    data: Trajectories, aug: Trajectories, quality: Quality, folder: Path, encoder: Encoder | None = None
+) -> list[Picture]:
+    """Write every picture there is something to draw for, as PNG files in the folder; give them with their captions."""
     origin, data = origin_of(data, aug), located(data, aug)
     encoder = encoder or origin.encoder
-    trajectories_figure(data, aug, folder / "trajectories.png")
-    coverage_figure(data, aug, folder / "coverage.png")
+    pictures: list[Picture] = []
+
+    def path(name: str) -> Path:
+        pictures.append(Picture(folder / f"{name}.png", *CAPTIONS[name]))
+        return pictures[-1].path
+
+    trajectories_figure(data, aug, path("trajectories"))
+    coverage_figure(data, aug, path("coverage"))
     if quality.joins:
-        joins_figure(quality.joins, folder / "joins.png")
+        joins_figure(quality.joins, path("joins"))
     if quality.dynamics:
-        dynamics_figure(quality.dynamics, folder / "dynamics.png")
+        dynamics_figure(quality.dynamics, path("dynamics"))
     if quality.calibration:
-        calibration_figure(quality.calibration, folder / "calibration.png")
+        calibration_figure(quality.calibration, path("calibration"))
     if encoder:
-        latents_figure(data, encoder, folder / "latents.png")
+        latents_figure(data, encoder, path("latents"))
     if origin.config and (inputs := segment_inputs(data, origin)):
-        beta_figure(data, inputs, origin.config.stitching, folder / "novelty-weight.png")
+        beta_figure(data, inputs, origin.config.stitching, path("novelty-weight"))
+    return pictures
 
 
 # --------------------------------------------------------------------------------------------------------- from above

@@ -1,16 +1,21 @@
 """`scots report` from end to end on the toy corridor: augment, report, pictures, and a row that is kept."""
 
 import json
+import shlex
 from dataclasses import replace
+from html import unescape
 from pathlib import Path
 
 import numpy as np
 import pytest
+import tyro
 
 from scots import figures
 from scots.augmentation import ScotsConfig, augment, configure
-from scots.cli import main
+from scots.cli import Command, main
+from scots.measures import Distribution, Dynamics
 from scots.quality import Quality
+from scots.quality_page import quality_page
 from scots.sources import toy
 from scots.trajectories import Meta, Trajectories
 
@@ -53,6 +58,22 @@ def test_report_on_the_toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caps
     assert found.dynamics is None  # the corridor has no simulator
     pictures = {path.stem: path.read_bytes()[:4] for path in out.glob("*.png")}
     assert pictures == dict.fromkeys(["trajectories", "coverage", "joins", "latents", "novelty-weight"], PNG)
+    page = (out / "report.html").read_text(encoding="utf-8")
+    assert page.count('src="data:image/png;base64,') == page.count("<img") == len(pictures)
+    spreads = [side.cells.per_trajectory for side in (found.original, found.augmented)]
+    arrow = " → ".join(f"{spread.median:.0f}" for spread in spreads)
+    for words in (arrow, "official", "profile smoke", "Progress against novelty"):
+        assert words in page
+    assert "Dynamic MSE" not in page
+    commands = unescape(page.split("<code>")[1].split("</code>")[0]).splitlines()
+    for command in commands:
+        tyro.cli(Command, args=shlex.split(command)[1:], config=(tyro.conf.OmitArgPrefixes,))
+
+    steps = Distribution.of(np.full(9, 2e-5))
+    simulated = replace(found, dynamics=Dynamics(steps, steps, steps, steps, None))
+    page = quality_page(simulated, [], Meta(), ("data", "aug")).html()
+    assert "<dt>Dynamic MSE at joins</dt><dd>2e-5 → 2e-5</dd>" in page
+    assert "<td>2e-5 (2e-5)</td>" in page
 
     row = json.loads((tmp_path / "rows.jsonl").read_text())
     assert row["config"] == found.config
@@ -76,6 +97,7 @@ def test_report_without_models_has_what_needs_none(
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
         "coverage.png",
         "joins.png",
+        "report.html",
         "report.json",
         "trajectories.png",
     ]

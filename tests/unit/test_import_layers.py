@@ -10,7 +10,7 @@ ROOT = Path(scots.__file__).parent
 LAYERS = [
     {"errors"},
     {"config", "files", "console", "rendering"},
-    {"trajectories"},
+    {"trajectories", "page"},
     {"npz"},
     {"formats"},
     {"shards", "nets", "diffusion", "retrieval"},
@@ -22,7 +22,7 @@ LAYERS = [
     {"analysis", "geodesic", "evaluation"},
     {"reporting", "doctor", "measures", "results"},
     {"quality"},
-    {"figures"},
+    {"figures", "quality_page"},
     {"cli"},
     {"demo"},
 ]
