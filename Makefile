@@ -32,8 +32,8 @@ bench: $(INSTALLED)  ## speed as ratios, each measured within one run
 golden: $(INSTALLED)  ## record new golden values; say why in the commit
 	$(BIN)/python tests/golden/test_golden.py
 
-results: $(INSTALLED)  ## make docs/results.md from the rows in results/
-	$(BIN)/python -m scots.results results docs/results.md
+results: $(INSTALLED)  ## make docs/results.md and the README's table from the rows in results/
+	$(BIN)/python -m scots.results results docs/results.md README.md
 
 clean:
 	rm -rf .venv runs build dist

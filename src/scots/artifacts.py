@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
@@ -10,7 +14,7 @@ import torch
 
 from scots.config import Config, Seeds
 from scots.console import console
-from scots.files import home
+from scots.files import home, write_text
 from scots.training import Model, fit
 from scots.trajectories import Trajectories
 
@@ -21,6 +25,23 @@ def artifact(stage: str, *inputs: str) -> Path:
     """The folder of what a stage makes from these inputs; the same inputs always name the same folder."""
     key = hashlib.sha256("\n".join([stage, *inputs]).encode()).hexdigest()[:16]
     return home() / "artifacts" / f"{stage}-{key}"
+
+
+@contextmanager
+def clocked(folder: Path) -> Iterator[None]:
+    """Add the wall time of the block to what was spent on an artifact; what an interrupted attempt took counts too."""
+    begin = time.monotonic()
+    try:
+        yield
+    finally:
+        spent = (seconds_spent(folder) or 0.0) + time.monotonic() - begin
+        write_text(folder / "seconds.json", json.dumps(round(spent, 2)))
+
+
+def seconds_spent(folder: Path) -> float | None:
+    """Wall time that went into an artifact, if it is known."""
+    path = folder / "seconds.json"
+    return float(json.loads(path.read_text())) if path.exists() else None
 
 
 def model_folder(kind: type[Model], config: Config, data: Trajectories, seed: int) -> Path:
@@ -34,6 +55,12 @@ def trained(kind: type[SomeModel], config: Config, data: Trajectories, seed: int
     if (folder / "config.json").exists():
         console.print(f"{label}: found in {folder}", soft_wrap=True)
         return kind.load(folder)
+    with clocked(folder):
+        return train(kind, config, data, seed, folder, label)
+
+
+def train(kind: type[SomeModel], config: Config, data: Trajectories, seed: int, folder: Path, label: str) -> SomeModel:
+    """Train a model from the initial weights of this seed; what is half done in the folder is continued."""
     with torch.random.fork_rng():
         torch.manual_seed(Seeds(seed).integer("init"))
         model = kind.for_data(config, data)

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from scots import formats
-from scots.artifacts import artifact, model_folder, trained
+from scots.artifacts import artifact, clocked, model_folder, trained
 from scots.config import Config, Profile, Seeds
 from scots.console import console
 from scots.embedding import Encoder, RawState, TemporalDistance, TemporalDistanceConfig
@@ -183,10 +183,13 @@ def augment(
     states = config.stitching.states
     size = f"{config.trajectories:,} + {config.validation:,} trajectories of {states:,} states"
     console.print(f"{data.meta.dataset or 'this data'}: {size}, {_megabytes(data, config):,.0f} MB", soft_wrap=True)
-    job = prepare(data, config, seed)
-    target = out or artifact("augmented", job.to_json()) / "augmented.npz"
+    job = job_of(data, config, seed)
+    target = out or augmented_path(job)
     meta = _described(job)
-    if not (target.exists() and validation_path(target).exists() and formats.read_meta(target) == meta):
+    if finished(target, job):
+        return formats.read(target)
+    with clocked(augmented_path(job).parent):
+        prepare(data, job)
         shards = Shards.beside(target, job.fingerprint(), job.runs())
         shards.complete(_worker, (job,), workers=workers, label="stitching", weight=states, unit="states")
         train = [run for run in shards.runs if run.start < config.trajectories]
@@ -196,6 +199,17 @@ def augment(
     return formats.read(target)
 
 
+def augmented_path(job: Job) -> Path:
+    """Where the augmented data of a job is, unless it was told to be elsewhere."""
+    return artifact("augmented", job.to_json()) / "augmented.npz"
+
+
+def finished(target: Path, job: Job) -> bool:
+    """Whether a file and its twin are what a job makes."""
+    there = target.exists() and validation_path(target).exists()
+    return there and formats.read_meta(target) == _described(job)
+
+
 def _megabytes(data: Trajectories, config: ScotsConfig) -> float:
     """Size of both files: states and actions as float32, one row number, three scores and a flag per row."""
     columns = data.observations.shape[1] + (0 if data.actions is None else data.actions.shape[1])
@@ -203,13 +217,8 @@ def _megabytes(data: Trajectories, config: ScotsConfig) -> float:
     return rows * (4 * columns + 8 + 12 + 1) / 1e6
 
 
-def prepare(data: Trajectories, config: ScotsConfig, seed: int) -> Job:
-    """Train what has to be trained, embed every row, and index the segments; each is done once and kept."""
-    encoder: Encoder
-    if config.encoder == "temporal":
-        encoder = trained(TemporalDistance, config.embedding, data, seed, "embedding")
-    else:
-        encoder = RawState(data)
+def job_of(data: Trajectories, config: ScotsConfig, seed: int) -> Job:
+    """The job that augments a dataset; nothing is done yet."""
     stitching = config.stitching
     settings = [
         stitching.segment,
@@ -219,12 +228,6 @@ def prepare(data: Trajectories, config: ScotsConfig, seed: int) -> Job:
         config.embedding.to_json(),
     ]
     inputs = artifact("segments", data.fingerprint(), str(seed), *map(str, settings))
-    if not (inputs / "index").exists():
-        _index(data, encoder, stitching, seed, inputs)
-    if config.refine:
-        trained(Stitcher, config.stitcher, data, seed, "stitcher")
-    if data.actions is not None:
-        trained(InverseDynamics, config.inverse, data, seed, "inverse dynamics")
     return Job(
         config=config,
         seed=seed,
@@ -234,6 +237,22 @@ def prepare(data: Trajectories, config: ScotsConfig, seed: int) -> Job:
         stitcher=str(model_folder(Stitcher, config.stitcher, data, seed)) if config.refine else None,
         inverse=str(model_folder(InverseDynamics, config.inverse, data, seed)) if data.actions is not None else None,
     )
+
+
+def prepare(data: Trajectories, job: Job) -> None:
+    """Train what has to be trained, embed every row, and index the segments; each is done once and kept."""
+    config, seed, inputs = job.config, job.seed, Path(job.inputs)
+    encoder: Encoder
+    if config.encoder == "temporal":
+        encoder = trained(TemporalDistance, config.embedding, data, seed, "embedding")
+    else:
+        encoder = RawState(data)
+    if not (inputs / "index").exists():
+        _index(data, encoder, config.stitching, seed, inputs)
+    if config.refine:
+        trained(Stitcher, config.stitcher, data, seed, "stitcher")
+    if data.actions is not None:
+        trained(InverseDynamics, config.inverse, data, seed, "inverse dynamics")
 
 
 def _index(data: Trajectories, encoder: Encoder, config: StitchingConfig, seed: int, folder: Path) -> None:

@@ -263,7 +263,7 @@ class Report:
     def run(self) -> None:
         """Print the numbers, write the folder."""
         from scots import figures, quality, sources
-        from scots.files import write_text
+        from scots.files import append_rows, write_text
         from scots.quality_page import quality_page
 
         data, aug = sources.load(self.data), sources.load(self.aug)
@@ -273,8 +273,121 @@ class Report:
         pictures, page = figures.draw(data, aug, found, self.out), self.out / "report.html"
         quality_page(found, pictures, aug.meta, (self.data, self.aug)).write(page)
         if self.keep:
-            quality.append_quality(self.keep, quality.headline(found))
+            append_rows(self.keep, [quality.headline(found)])
         print(f"report: {page}", file=sys.stderr)
+
+
+@dataclass(frozen=True)
+class Train:
+    """Train a planner or an agent on a dataset, original or augmented. The same command continues after a kill."""
+
+    learner: Positional[Literal["hd", "gciql", "crl"]]
+    """What to train: the planner hd, or an agent."""
+    data: Annotated[str, arg(metavar="DATA")]
+    """Dataset id, file or folder."""
+    out: Path
+    """Folder for the trained model."""
+    profile: Literal["smoke", "laptop", "paper"] = "laptop"
+    """Scale: seconds, under an hour on two cores, or the paper's own (a GPU)."""
+    position: str | None = None
+    """Observation columns that are a place, by name or number, where the data does not say: x,y or 0,1."""
+    seed: int = 0
+    """Seed of training."""
+
+    def run(self) -> None:
+        """Train and say where the model is."""
+        from scots import analysis, experiments, sources
+
+        data = sources.load(self.data)
+        data = data.but_meta(position=analysis.position_columns(data, self.position)[0])
+        experiments.train_folder(self.learner, data, self.profile, self.seed, self.out)
+        print(self.out)
+
+
+@dataclass(frozen=True)
+class Evaluate:
+    """Run a trained planner or agent on the tasks of its environment and count successes."""
+
+    model: Positional[Annotated[Path, arg(metavar="DIR")]]
+    """Folder of a trained planner or agent."""
+    controller: Path | None = None
+    """Folder of the agent that follows the plans of a planner."""
+    dataset: str | None = None
+    """Dataset id whose environment and settings to use (default: what the model was trained on)."""
+    tasks: tuple[int, ...] = ()
+    """Tasks by number (default: all)."""
+    episodes: int = 50
+    """Episodes of each task."""
+    max_steps: int | None = None
+    """Steps of an episode (default: report OGBench's limit and that of the paper's reference code)."""
+    replan: int | None = None
+    """Environment steps from plan to plan; 0 plans only once (default: as the reference code for the dataset)."""
+    lookahead: int | None = None
+    """Steps of the plan from one subgoal to the next (default: as the reference code for the dataset)."""
+    seed: int = 0
+    """Seed of starts and goals, and of what the planner draws."""
+    workers: int | None = None
+    """Processes that hold environments (default: all cores). The successes do not depend on it."""
+    keep: Path | None = None
+    """Add the rows to this JSONL file."""
+
+    def run(self) -> None:
+        """Print success per task, and keep the rows."""
+        from rich.console import Console
+
+        from scots import experiments
+        from scots.files import append_rows
+        from scots.results import success_table
+
+        settings = {"replan_every": self.replan, "lookahead": self.lookahead}
+        rows = experiments.evaluate_folders(
+            self.model,
+            self.controller,
+            self.dataset,
+            settings={name: value for name, value in settings.items() if value is not None},
+            tasks=self.tasks,
+            episodes=self.episodes,
+            limits=None if self.max_steps is None else (self.max_steps,),
+            seed=self.seed,
+            workers=self.workers,
+        )
+        Console(width=None if sys.stdout.isatty() else 100).print(success_table(rows))
+        if self.keep:
+            append_rows(self.keep, [row.to_dict() for row in rows])
+
+
+@dataclass(frozen=True)
+class FillTable:
+    """Make a table of the paper: collect, augment, train, evaluate what is missing, then print ours beside theirs."""
+
+    name: Positional[Annotated[str, arg(metavar="NAME")]]
+    """planning, replanning or controller_horizon."""
+    datasets: tuple[str, ...] = ()
+    """Only these datasets (default: all of the table)."""
+    columns: tuple[str, ...] = ()
+    """Only these columns (default: all that can be made here)."""
+    seeds: tuple[int, ...] = (0,)
+    """Seeds of the evaluation."""
+    profile: Literal["smoke", "laptop", "paper"] = "laptop"
+    """Scale: seconds, about an hour a dataset on two cores, or the paper's own (a GPU)."""
+    dry_run: bool = False
+    """Only print the work that is left, with the time it should take."""
+    keep: Path | None = None
+    """Add the rows that are not there yet to this JSONL file."""
+
+    def run(self) -> None:
+        """Print the work list or the table."""
+        from scots import results, tables
+
+        table = tables.table_of(self.name)
+        runs = table.runs(self.datasets, self.columns, self.seeds, self.profile)
+        if self.dry_run:
+            print(tables.work_list(runs))
+            return
+        rows = tables.fill(runs)
+        if self.keep:
+            results.keep(self.keep, [row.to_dict() for row in rows])
+        print(results.comparison(table, [row.to_dict() for row in rows]))
 
 
 @dataclass(frozen=True)
@@ -298,6 +411,9 @@ class Data:
 Command = (
     Annotated[Data, subcommand("data", prefix_name=False)]
     | Annotated[Augment, subcommand("augment", prefix_name=False)]
+    | Annotated[Train, subcommand("train", prefix_name=False)]
+    | Annotated[Evaluate, subcommand("evaluate", prefix_name=False)]
+    | Annotated[FillTable, subcommand("table", prefix_name=False)]
     | Annotated[Report, subcommand("report", prefix_name=False)]
     | Annotated[Doctor, subcommand("doctor", prefix_name=False)]
 )

@@ -46,6 +46,11 @@ def execution_of(dataset: str) -> Execution:
     return Execution()
 
 
+def controller_of(dataset: str) -> str:
+    """The agent that follows plans in a dataset's environment, as in the reference code."""
+    return "crl" if dataset.startswith("antmaze") and "stitch" in dataset else "gciql"
+
+
 class Controller(Protocol):
     """What an evaluation drives: it starts episodes, then asks for actions of those that are still running."""
 
@@ -119,6 +124,10 @@ class SubgoalController:
     def plans(self, episodes: Array) -> Array:
         """The present plans of these episodes (B, T, P): waypoints, and not a number where nothing is filled in."""
         return self._plans[episodes]
+
+    def planned(self, episodes: Array) -> Array:
+        """How many plans these episodes (B,) have had so far (B,)."""
+        return self._number[episodes]
 
     def _due(self, episodes: Array) -> Array:
         steps, every = self._steps[episodes], self.execution.replan_every

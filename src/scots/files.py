@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from scots.errors import BadInput
 
@@ -40,6 +42,18 @@ def write_text(path: Path, text: str) -> None:
     """Write a small text file atomically."""
     with atomic(path) as temporary:
         temporary.write_text(text)
+
+
+def append_rows(path: Path, rows: Sequence[dict[str, Any]]) -> None:
+    """Add rows to a JSONL file; what the file holds already stays."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("a") as file:
+            file.writelines(json.dumps(row) + "\n" for row in rows)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        raise BadInput(f"{path}: cannot write: {error.strerror}; choose another place") from error
 
 
 def _sync(path: Path) -> None:

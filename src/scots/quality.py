@@ -5,8 +5,6 @@ What needs a maze, a simulator or a trained model is None where there is none.
 
 from __future__ import annotations
 
-import json
-import os
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -18,7 +16,7 @@ import numpy as np
 from scots import sources
 from scots.analysis import position_columns
 from scots.artifacts import SomeModel, model_folder
-from scots.augmentation import ScotsConfig, prepare
+from scots.augmentation import ScotsConfig, job_of
 from scots.config import Config, Seeds
 from scots.embedding import Encoder, RawState, TemporalDistance
 from scots.errors import BadInput
@@ -50,7 +48,7 @@ from scots.measures import (
     visits,
     walls,
 )
-from scots.refinement import InverseDynamics, Stitcher
+from scots.refinement import InverseDynamics
 from scots.sources.maze import Maze, maze_of
 from scots.stitching import RECIPES, StitchingConfig
 from scots.trajectories import Normalizer, Trajectories
@@ -136,15 +134,11 @@ def origin_of(data: Trajectories, aug: Trajectories) -> Origin:
 
 
 def segment_inputs(data: Trajectories, origin: Origin) -> Path | None:
-    """The folder of latents, segments and their index; None unless all models are there, so that nothing is trained."""
-    config, seed = origin.config, origin.seed
-    if config is None or seed is None or origin.encoder is None:
+    """The folder of latents, segments and their index, if it is still there."""
+    if origin.config is None or origin.seed is None:
         return None
-    if config.refine and _found(Stitcher, config.stitcher, data, seed) is None:
-        return None
-    if data.actions is not None and origin.inverse is None:
-        return None
-    return Path(prepare(data, config, seed).inputs)
+    inputs = Path(job_of(data, origin.config, origin.seed).inputs)
+    return inputs if (inputs / "index").exists() else None
 
 
 def _found(kind: type[SomeModel], config: Config, data: Trajectories, seed: int) -> SomeModel | None:
@@ -377,15 +371,3 @@ def _dynamics_row(dynamics: Dynamics | None) -> dict[str, float | None]:
         spread = getattr(dynamics, field).spread if dynamics else None
         row |= {f"dynamic_mse_{name}": spread and spread.median, f"dynamic_mse_{name}_p90": spread and spread.p90}
     return row
-
-
-def append_quality(path: Path, row: dict[str, Any]) -> None:
-    """Add one row to a JSONL file; what the file holds already stays."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("a") as file:
-            file.write(json.dumps(row) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-    except OSError as error:
-        raise BadInput(f"{path}: cannot write: {error.strerror}; choose another place") from error

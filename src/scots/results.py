@@ -4,19 +4,32 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from rich.table import Table as RichTable
+
 from scots.errors import BadInput
-from scots.files import write_text
+from scots.evaluation import REGISTERED_LIMIT, STEP_LIMITS, EvalResult, step_limits
+from scots.files import append_rows, write_text
+from scots.tables import TABLES, Table
 
 Row = dict[str, Any]
+TABLE_BEGIN, TABLE_END = "<!-- results: made by `make results` -->", "<!-- end of results -->"
 
 HEAD = """# Results
 
 Made by `make results` from the rows in `results/`; a test fails if this page is stale. Every row was measured by the
 command above its table, on data collected here unless it says otherwise.
+"""
+
+SUCCESS_FOOT = """Success in per cent, the mean over five tasks with 50 episodes each per seed, and its 95 % bootstrap
+interval over episodes; in brackets the paper's mean ± deviation over five seeds. Ours: profile `laptop`, one training
+of each network, evaluated with the seeds of the command. `steps` is the limit of an episode: 1000 is OGBench's, 2000
+that of the paper's reference code for the giant maze, with which its numbers were made.
 """
 
 QUALITY_HEAD = """## Quality of augmented data
@@ -61,32 +74,146 @@ def _arrow(before: float | None, after: float | None) -> str:
     return "-" if before is None or after is None else f"{before:.2g} → {after:.2g}"
 
 
-def read_rows(path: Path) -> list[Row]:
+QUALITY_KEY = ("dataset", "recipe", "profile", "seed")
+EVALUATION_KEY = ("dataset", "recipe", "profile", "training_seed", "seed", "task", "max_steps", "execution")
+"""What tells one result from another; of rows that agree in it the newest counts."""
+
+
+def read_rows(path: Path, key: Sequence[str] = QUALITY_KEY) -> list[Row]:
     """The rows of a JSONL file; of rows about the same run, the newest."""
     if not path.exists():
         return []
-    newest: dict[tuple[Any, ...], Row] = {}
+    newest: dict[str, Row] = {}
     for number, line in enumerate(path.read_text().splitlines(), start=1):
         try:
             row = json.loads(line)
-            newest[row["dataset"], row["recipe"], row["profile"], row["seed"]] = row
+            newest[_identity(row, key)] = row
         except (json.JSONDecodeError, KeyError, TypeError) as error:
             raise BadInput(f"{path}: line {number} is not a result row ({error})") from error
     return list(newest.values())
 
 
+def keep(path: Path, rows: Sequence[Row]) -> None:
+    """Add to a file those evaluation rows that it does not hold yet."""
+    there = {_identity(row, EVALUATION_KEY) for row in read_rows(path, EVALUATION_KEY)}
+    append_rows(path, [row for row in rows if _identity(row, EVALUATION_KEY) not in there])
+
+
+def _identity(row: Row, key: Sequence[str]) -> str:
+    return json.dumps([row[name] for name in key], sort_keys=True)
+
+
+# ------------------------------------------------------------------------------------------------------------- success
+
+
+@dataclass(frozen=True)
+class Success:
+    """Share of episodes that reached their goal: mean over tasks and seeds, and its 95 % bootstrap interval."""
+
+    mean: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{100 * self.mean:.1f} [{100 * self.low:.0f}, {100 * self.high:.0f}]"
+
+
+def success(rows: Sequence[Row]) -> Success:
+    """Each task and seed counts alike; episodes are drawn again within them."""
+    episodes = np.array([row["episodes"] for row in rows])
+    rate = np.array([row["successes"] for row in rows]) / episodes
+    drawn = np.random.default_rng(0).binomial(episodes, rate, size=(10_000, len(rows))) / episodes
+    low, high = np.quantile(drawn.mean(1), [0.025, 0.975])
+    return Success(float(rate.mean()), float(low), float(high))
+
+
+def success_table(rows: Sequence[EvalResult]) -> RichTable:
+    """Success of every task under every step limit, to print."""
+    limits = sorted({row.max_steps for row in rows})
+    table = RichTable("task", *(f"within {limit}" for limit in limits), "median steps", box=None, header_style="bold")
+    for task in sorted({row.task for row in rows}):
+        own = {row.max_steps: row for row in rows if row.task == task}
+        steps = own[limits[-1]].steps
+        cells = (f"{own[limit].successes} of {own[limit].episodes}" for limit in limits)
+        table.add_row(str(task), *cells, "-" if steps is None else f"{steps:.0f}")
+    overall = (success([row.to_dict() for row in rows if row.max_steps == limit]) for limit in limits)
+    table.add_row("all, %", *map(str, overall), "")
+    return table
+
+
+def comparison(table: Table, rows: Sequence[Row]) -> str:
+    """A table of the paper as Markdown: ours where there are rows, the published numbers in brackets beside them."""
+    lines = [["dataset", "steps", *table.columns]]
+    for dataset, published in table.published.items():
+        own = [row for row in rows if row["dataset"] == dataset]
+        for limit in step_limits(dataset):
+            cells = []
+            for column in table.columns:
+                theirs = published.get(column) if limit == STEP_LIMITS.get(dataset, REGISTERED_LIMIT) else None
+                cells.append(_cell(_ours(table, column, own, limit), theirs))
+            if any(cells):
+                lines.append([dataset, str(limit), *cells])
+    return markdown(lines)
+
+
+def _ours(table: Table, column: str, rows: Sequence[Row], limit: int) -> list[Row]:
+    """The rows of a column: those of its recipe, under this step limit."""
+    recipe = table.columns[column]
+    return [
+        row
+        for row in rows
+        if recipe and row["max_steps"] == limit and row["recipe"] == recipe(row["dataset"]).to_dict()
+    ]
+
+
+def _cell(ours: Sequence[Row], theirs: str | None) -> str:
+    return " ".join([*([f"**{success(ours)}**"] if ours else []), *([f"({theirs})"] if theirs else [])])
+
+
+def times(rows: Sequence[Row]) -> str:
+    """Wall minutes of every stage, one line per dataset and recipe, as Markdown."""
+    lines = [["dataset", "data", "collect", "augment", "learner", "controller", "evaluation"]]
+    for first in {(row["dataset"], row["recipe"]["augment"]): row for row in reversed(rows)}.values():
+        spent = [first["stages"].get(name) for name in lines[0][2:-1]]
+        same = [row for row in rows if all(row[key] == first[key] for key in ("dataset", "recipe", "seed"))]
+        spent.append(sum(row["seconds"] for row in {row["task"]: row for row in same}.values()))
+        minutes = ["-" if seconds is None else f"{seconds / 60:.1f}" for seconds in spent]
+        lines.append([first["dataset"], first["recipe"]["augment"] or "original", *minutes])
+    return markdown(lines)
+
+
+def markdown(lines: Sequence[Sequence[str]]) -> str:
+    """Rows of cells, the first of them the titles."""
+    head, *body = ["| " + " | ".join(cells) + " |" for cells in lines]
+    return "\n".join([head, "|" + "---|" * len(lines[0]), *body])
+
+
+# --------------------------------------------------------------------------------------------------------------- pages
+
+
 def page(folder: Path) -> str:
-    """The whole page from the rows in a folder."""
-    rows = read_rows(folder / "quality.jsonl")
-    table = ["| " + " | ".join(QUALITY) + " |", "|" + "---|" * len(QUALITY)]
-    table += ["| " + " | ".join(cell(row) for cell in QUALITY.values()) + " |" for row in rows]
-    return "\n".join([HEAD, QUALITY_HEAD, *table, QUALITY_FOOT])
+    """The whole page of results from the rows in a folder."""
+    evaluations = read_rows(folder / "evaluations.jsonl", EVALUATION_KEY)
+    parts = [HEAD]
+    for name, table in TABLES.items():
+        parts += [f"## {table.title}\n\n`scots table {name} --seeds 0 1 2`\n", comparison(table, evaluations), ""]
+    parts += [SUCCESS_FOOT, "## Time\n\nWall minutes on two CPU cores.\n", times(evaluations), ""]
+    quality = [[*QUALITY], *([cell(row) for cell in QUALITY.values()] for row in read_rows(folder / "quality.jsonl"))]
+    return "\n".join([*parts, QUALITY_HEAD, markdown(quality), QUALITY_FOOT])
 
 
-def main(folder: Path, target: Path) -> None:
-    """Write the page."""
+def with_table(readme: str, folder: Path) -> str:
+    """The README with its results table made anew from the rows."""
+    rows = read_rows(folder / "evaluations.jsonl", EVALUATION_KEY)
+    before, rest = readme.split(TABLE_BEGIN)
+    return "\n".join([before + TABLE_BEGIN, comparison(TABLES["planning"], rows), TABLE_END + rest.split(TABLE_END)[1]])
+
+
+def main(folder: Path, target: Path, readme: Path) -> None:
+    """Write the page and the table of the README."""
     write_text(target, page(folder))
+    write_text(readme, with_table(readme.read_text(), folder))
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]))
+    main(*map(Path, sys.argv[1:]))

@@ -28,7 +28,7 @@ from scots.config import Config, Seeds
 from scots.console import progress
 from scots.errors import BadInput
 from scots.files import atomic, write_text
-from scots.trajectories import Trajectories
+from scots.trajectories import Meta, Trajectories
 
 Batch = dict[str, Tensor]
 CHECKPOINT_SECONDS = 60.0
@@ -84,10 +84,13 @@ class Model(nn.Module, ABC):
     """Base of everything that is trained. A subclass says how it is built, what a batch is, and its loss.
 
     Its config has a field `training: TrainingConfig`.
-    On disk a model is a folder: `config.json` (class, config, sizes) and `model.safetensors` (weights and normalisers).
+    On disk a model is a folder: `config.json` (class, config, sizes, what it was trained on) and `model.safetensors`
+    (weights and normalisers).
     """
 
     config_class: ClassVar[type[Config]]
+    meta: Meta = Meta()  # of the data it was trained on
+    seed: int | None = None  # that it was trained with
 
     def __init__(self, config: Config, sizes: dict[str, int]) -> None:
         super().__init__()
@@ -122,7 +125,13 @@ class Model(nn.Module, ABC):
 
     def save(self, folder: Path) -> None:
         """Write the folder that `load` reads."""
-        description = {"model": type(self).__name__, "config": self.config.to_dict(), "sizes": self.sizes}
+        description = {
+            "model": type(self).__name__,
+            "config": self.config.to_dict(),
+            "sizes": self.sizes,
+            "data": self.meta.to_dict(),
+            "seed": self.seed,
+        }
         with atomic(folder / "model.safetensors") as temporary:
             save_file(_contiguous(self.state_dict()), temporary)
         write_text(folder / "config.json", json.dumps(description, indent=1, sort_keys=True))
@@ -135,6 +144,7 @@ class Model(nn.Module, ABC):
             if description["model"] != cls.__name__:
                 raise BadInput(f"{folder}: holds a {description['model']}, not a {cls.__name__}")
             model = cls(cls.config_class.from_dict(description["config"]), description["sizes"])
+            model.meta, model.seed = Meta.from_dict(description.get("data", {})), description.get("seed")
             model.load_state_dict(_tensors(folder / "model.safetensors"))
         except (OSError, KeyError, json.JSONDecodeError, SafetensorError, RuntimeError) as error:
             reason = " ".join(str(error).split())
@@ -172,6 +182,7 @@ def fit(model: Model, data: Trajectories, *, seed: int, folder: Path | None = No
     if run and main:
         run.cut_log(first)
     wrapped, optimizer = accelerator.prepare(model, optimizer)
+    model.meta, model.seed = data.meta, seed
     model.train()
     size = max(1, config.batch_size // accelerator.num_processes)
     rank = accelerator.process_index

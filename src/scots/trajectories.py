@@ -47,6 +47,12 @@ class Meta(Config):
     maze: tuple[str, ...] = ()  # text of the maze file, for a custom maze
     provenance: tuple[dict[str, Any], ...] = ()  # one entry per step that made this data, oldest first
 
+    @property
+    def stitching(self) -> dict[str, Any] | None:
+        """The config of the stitching that made this data, or none if it was not stitched."""
+        steps = [step for step in self.provenance if step.get("origin") == "stitched here"]
+        return steps[-1].get("config", {}) if steps else None
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Trajectories:

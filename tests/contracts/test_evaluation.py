@@ -13,11 +13,14 @@ import pytest
 from scots import evaluation
 from scots.control import Execution, GoalController, PointPolicy, SubgoalController
 from scots.errors import BadInput
-from scots.evaluation import Episode, EvalResult, append_results, chosen_tasks, evaluate, own_task, run, tasks_of
+from scots.evaluation import Episode, EvalResult, evaluate, run
+from scots.files import append_rows
+from scots.recipes import Recipe
 from scots.sources import toy
 from scots.sources.maze import Maze, maze_of
 from scots.sources.ogbench import PROTOCOLS, meta_of
 from scots.trajectories import Array, Meta
+from scots.worlds import chosen_tasks, own_task, tasks_of
 
 TOY = toy.make(episodes=1).meta
 POINT = meta_of(PROTOCOLS["pointmaze-medium-stitch-v0"])
@@ -136,9 +139,9 @@ def test_rows_count_successes_under_every_limit(tmp_path: Path):
         episodes=4,
         limits=(100, 36),
         workers=1,
-        recipe="official",
-        learner="hd",
+        recipe=Recipe(controller="gciql"),
         profile="smoke",
+        training_seed=0,
     )
     assert [(row.task, row.max_steps) for row in rows] == [(task, limit) for limit in (36, 100) for task in range(1, 6)]
     assert [row.successes for row in rows if row.max_steps == 100] == [4] * 5
@@ -147,8 +150,8 @@ def test_rows_count_successes_under_every_limit(tmp_path: Path):
     assert {(row.dataset, row.origin, row.episodes) for row in rows} == {(toy.ID, "made here, stitched here", 4)}
     assert rows[0].execution == Execution(10, 1, 0.1)
     path = tmp_path / "results" / "evaluations.jsonl"
-    append_results(path, rows[:4])
-    append_results(path, rows[4:])
+    append_rows(path, [row.to_dict() for row in rows[:4]])
+    append_rows(path, [row.to_dict() for row in rows[4:]])
     assert [EvalResult.from_dict(json.loads(line)) for line in path.read_text().splitlines()] == rows
 
 
@@ -167,7 +170,7 @@ def test_what_cannot_be_evaluated_is_named(tmp_path: Path):
         run(toy_controller(), TOY, tasks_of(TOY), episodes=0)
     (tmp_path / "file").write_text("")
     with pytest.raises(BadInput, match="cannot write"):
-        append_results(tmp_path / "file" / "rows.jsonl", [])
+        append_rows(tmp_path / "file" / "rows.jsonl", [])
 
 
 def test_a_task_of_ones_own():
@@ -258,6 +261,6 @@ def test_a_killed_worker_is_noticed():
 
 
 def test_workers_load_no_networks():
-    code = "import sys, scots.evaluation; print(*sys.modules)"
+    code = "import sys, scots.worlds; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
     assert "torch" not in loaded

@@ -8,6 +8,7 @@ import pytest
 
 from scots.config import Seeds
 from scots.errors import BadInput
+from scots.files import append_rows
 from scots.geodesic import Geodesic
 from scots.measures import (
     Distribution,
@@ -28,7 +29,7 @@ from scots.measures import (
     visits,
     walls,
 )
-from scots.quality import Quality, append_quality, headline, report
+from scots.quality import Quality, headline, report
 from scots.sources.collect import MazeWalker
 from scots.sources.maze import parse_maze
 from scots.sources.ogbench import PROTOCOLS, meta_of
@@ -294,7 +295,7 @@ def test_report_on_tracks_without_environment_actions_or_names(tmp_path: Path):
     assert "position step, median (90 %): unrefined joins" in summary
     assert "Dynamic MSE" not in summary
     for _ in range(2):
-        append_quality(tmp_path / "kept" / "quality.jsonl", headline(found))
+        append_rows(tmp_path / "kept" / "quality.jsonl", [headline(found)])
     rows = [json.loads(text) for text in (tmp_path / "kept" / "quality.jsonl").read_text().splitlines()]
     assert len(rows) == 2
     assert rows[0]["dynamic_mse_refined_joins"] is None

@@ -225,13 +225,16 @@ def configure_hd(data: Trajectories, profile: Profile = "laptop") -> Hierarchica
     """The planner's config for a dataset: the paper's waypoints for it, at the profile's scale."""
     config = replace(HierarchicalDiffuserConfig(), profile=profile, **SCALES[profile])
     name = data.meta.dataset or ""
-    fitting = _fitting(int(np.median(data.lengths)), config.stride)
+    usual = int(np.median(data.lengths))
     if "maze" not in name:  # nothing is published: as far as a usual episode goes, at most the longest plan there is
-        return replace(config, waypoints=min(41, fitting))
-    augmented = any(step.get("origin") == "stitched here" for step in data.meta.provenance)
+        stride = min(config.stride, max(2, (usual - 1) // 4))
+        return replace(config, stride=stride, waypoints=min(41, _fitting(usual, stride)))
+    augmented = data.meta.stitching is not None
     long = "explore" in name or (augmented and "giant" in name)
     waypoints = {(False, False): 5, (False, True): 17, (True, False): 21, (True, True): 41}[augmented, long]
-    return replace(config, waypoints=min(waypoints, fitting) if profile == "smoke" else waypoints)
+    return replace(
+        config, waypoints=min(waypoints, _fitting(usual, config.stride)) if profile == "smoke" else waypoints
+    )
 
 
 def _fitting(states: int, stride: int) -> int:

@@ -16,12 +16,14 @@ from scots.sources.maze import NEIGHBOURS, Maze, parse_maze
 from scots.trajectories import Array, Meta, Trajectories, offsets_from_lengths
 
 ID = "toy-corridor-stitch-v0"
+ENVIRONMENT = "toy-corridor-v0"
 STEPS_PER_CELL = 4
 EPISODES = 400
 EPISODE_STATES = 33
 WANDER = 0.15  # share of steps that ignore the path
 
 MAP = ("#########", "#...#...#", "#.#.#.#.#", "#.#...#.#", "#.#####.#", "#.......#", "#########")
+TASKS = ("1,1 -> 5,5", "1,7 -> 5,1", "3,3 -> 5,3", "1,6 -> 3,1", "5,6 -> 1,3")
 
 
 class ToyCorridor:
@@ -114,7 +116,7 @@ def make(episodes: int = EPISODES, seed: int = 0) -> Trajectories:
         offsets=offsets_from_lengths([EPISODE_STATES] * episodes),
         meta=Meta(
             dataset=ID,
-            environment="toy-corridor-v0",
+            environment=ENVIRONMENT,
             columns=("x", "y"),
             position=(0, 1),
             provenance=({"origin": "made here", "episodes": episodes, "seed": seed},),

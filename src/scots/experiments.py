@@ -1,0 +1,263 @@
+"""Runs: one recipe on one dataset, from collecting the data to success rates.
+
+Each stage is an artifact named by what went into it, so nothing is done twice and an interrupted run continues.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, cast
+
+from scots import augmentation, sources
+from scots.agents import AGENTS, Policy, configure_agent
+from scots.artifacts import artifact, clocked, model_folder, seconds_spent, train, trained
+from scots.augmentation import augmented_path, finished, job_of
+from scots.config import Config, Profile
+from scots.control import Controller, Execution, GoalController, SubgoalController, execution_of
+from scots.errors import BadInput
+from scots.evaluation import EvalResult, evaluate
+from scots.files import append_rows, atomic
+from scots.planners import PLANNERS, Planner, configure_planner
+from scots.recipes import Recipe
+from scots.sources import collect
+from scots.sources.ogbench import PROTOCOLS, meta_of
+from scots.training import Model
+from scots.trajectories import Meta, Trajectories
+from scots.worlds import chosen_tasks
+
+LEARNERS: dict[str, type[Model]] = {**PLANNERS, **AGENTS}
+EPISODES: dict[str, int] = {"smoke": 2, "laptop": 50, "paper": 50}
+"""Episodes of each task, by profile."""
+
+MINUTES: dict[str, dict[str, float]] = {
+    "pointmaze": {"collect": 2, "augment": 14, "learner": 30, "controller": 5, "evaluate": 4},
+    "antmaze": {"collect": 6, "augment": 45, "learner": 30, "controller": 8, "evaluate": 15},
+}
+"""What the stages take on two cores in profile `laptop`, by a word of the dataset's id."""
+
+
+@dataclass(frozen=True)
+class Run(Config):
+    """One recipe on one dataset at one scale, evaluated with one seed."""
+
+    dataset: str
+    recipe: Recipe
+    profile: Profile = "laptop"
+    training_seed: int = 0
+    seed: int = 0
+
+    @property
+    def stages(self) -> tuple[str, ...]:
+        """The names of the stages, in order."""
+        skipped = {"augment": self.recipe.augment is None, "controller": self.recipe.controller is None}
+        return tuple(
+            name
+            for name in ("collect", "augment", "learner", "controller", "evaluate")
+            if not skipped.get(name) and (name, self.dataset in PROTOCOLS) != ("collect", False)
+        )
+
+    def minutes(self, stage: str) -> float | None:
+        """What a stage is expected to take on two cores, if it is known."""
+        known = next((times for word, times in MINUTES.items() if word in self.dataset), None)
+        return known[stage] if known and self.profile == "laptop" else None
+
+
+class Line:
+    """The stages of a run. Each is done when it is first asked for, unless it was done before."""
+
+    def __init__(self, run: Run) -> None:
+        self.run, self.recipe = run, run.recipe
+
+    @cached_property
+    def data(self) -> Trajectories:
+        """The dataset as it was recorded: what is here, or collected now."""
+        path = sources.data_path(self.run.dataset)
+        if self.run.dataset in PROTOCOLS and not path.exists():
+            with clocked(self._folder("collect")):
+                collect.collect(PROTOCOLS[self.run.dataset], path)
+        return sources.load(self.run.dataset)
+
+    @cached_property
+    def training_data(self) -> Trajectories:
+        """What the learner learns from: augmented, or as it was recorded."""
+        config = self.recipe.augmentation_for(self.data, self.run.profile)
+        return augmentation.augment(self.data, config, seed=self.run.training_seed) if config else self.data
+
+    @cached_property
+    def controller(self) -> Controller:
+        """What acts in the environment."""
+        learner = self._trained("learner")
+        policy = self._trained("controller") if self.recipe.controller else None
+        return acting(learner, policy, self.recipe.execution_for(self.run.dataset))
+
+    def rows(self) -> list[EvalResult]:
+        """The evaluation."""
+        path = self._evaluation() if not self.pending()[:-1] else None
+        if path is None or not path.exists():
+            found = evaluate(
+                self.controller,
+                self.training_data.meta,
+                recipe=self.recipe,
+                profile=self.run.profile,
+                training_seed=self.run.training_seed,
+                stages=self.seconds(),
+                episodes=EPISODES[self.run.profile],
+                seed=self.run.seed,
+            )
+            path = self._evaluation()
+            with atomic(path) as temporary:
+                append_rows(temporary, [row.to_dict() for row in found])
+        return [EvalResult.from_dict(json.loads(line)) for line in path.read_text().splitlines()]
+
+    def pending(self) -> list[str]:
+        """The stages that are still to be done; what depends on one of them is too."""
+        stages = self.run.stages
+        if "collect" in stages and not sources.data_path(self.run.dataset).exists():
+            return list(stages)
+        open_stages = []
+        if self.recipe.augment is not None:
+            job = self._job()
+            if not finished(augmented_path(job), job):
+                open_stages += ["augment", "learner"]
+        for name in {"learner", "controller"} & set(stages) - set(open_stages):
+            if not (self._folder(name) / "config.json").exists():
+                open_stages.append(name)
+        if open_stages or not self._evaluation().exists():
+            open_stages.append("evaluate")
+        return [name for name in stages if name in open_stages]
+
+    def seconds(self) -> dict[str, float]:
+        """Wall time of the stages before the evaluation, where it is known."""
+        spent = {name: seconds_spent(self._folder(name)) for name in self.run.stages[:-1]}
+        return {name: seconds for name, seconds in spent.items() if seconds is not None}
+
+    # --------------------------------------------------------------------------------------------- where its parts are
+
+    def _job(self) -> augmentation.Job:
+        config = self.recipe.augmentation_for(self.data, self.run.profile)
+        assert config is not None
+        return job_of(self.data, config, self.run.training_seed)
+
+    def _part(self, stage: str) -> tuple[type[Model], Any, Trajectories]:
+        """Class, config and data of a model that is trained on the way."""
+        if stage == "learner":
+            data = self.training_data
+            return LEARNERS[self.recipe.learner], self.recipe.learner_for(data, self.run.profile), data
+        assert self.recipe.controller is not None
+        return AGENTS[self.recipe.controller], self.recipe.controller_for(self.data, self.run.profile), self.data
+
+    def _trained(self, stage: str) -> Model:
+        kind, config, data = self._part(stage)
+        return trained(kind, config, data, self.run.training_seed, getattr(self.recipe, stage))
+
+    def _folder(self, stage: str) -> Path:
+        if stage == "collect":
+            return artifact("collected", self.run.dataset)
+        if stage == "augment":
+            return augmented_path(self._job()).parent
+        kind, config, data = self._part(stage)
+        return model_folder(kind, config, data, self.run.training_seed)
+
+    def _evaluation(self) -> Path:
+        parts = [self._folder(name).name for name in ("learner", "controller") if name in self.run.stages]
+        return artifact("evaluation", self.run.to_json(), *parts) / "rows.jsonl"
+
+
+# ----------------------------------------------------------------------------------------------------- trained models
+
+
+def train_folder(name: str, data: Trajectories, profile: Profile, seed: int, folder: Path) -> None:
+    """Train a planner or an agent with the settings for a dataset, into a folder of the user's."""
+    configure = configure_planner if name in PLANNERS else configure_agent
+    train(LEARNERS[name], configure(name, data, profile), data, seed, folder, name)
+
+
+def evaluate_folders(
+    folder: Path,
+    controller: Path | None,
+    dataset: str | None,
+    *,
+    settings: dict[str, Any],
+    tasks: Sequence[int],
+    episodes: int,
+    limits: Sequence[int] | None,
+    seed: int,
+    workers: int | None,
+) -> list[EvalResult]:
+    """Evaluate a trained planner, with an agent that follows its plans, or an agent."""
+    learner = load_learner(folder)
+    policy = load_learner(controller) if controller else None
+    meta = learner.meta
+    if dataset is not None:
+        meta = replace(meta_of_id(dataset), provenance=meta.provenance)
+    for model in (learner, *([policy] if policy else [])):
+        check_environment(model, meta)
+    execution = execution_of(meta.dataset or "")
+    for path, value in settings.items():
+        execution = execution.but(path, value)
+    return evaluate(
+        acting(learner, policy, execution),
+        meta,
+        chosen_tasks(meta, tasks) if tasks else None,
+        recipe=recipe_of(learner, policy, {f"execution.{path}": value for path, value in settings.items()}),
+        profile=learner.config.profile,
+        training_seed=learner.seed,
+        episodes=episodes,
+        limits=limits,
+        seed=seed,
+        workers=workers,
+    )
+
+
+def meta_of_id(dataset: str) -> Meta:
+    """What is known of a dataset from its id, whether its data is here or not."""
+    if dataset in PROTOCOLS:
+        return meta_of(PROTOCOLS[dataset])
+    return sources.load(dataset).meta
+
+
+def load_learner(folder: Path) -> Model:
+    """A trained planner or agent, whichever a folder holds."""
+    try:
+        name = json.loads((folder / "config.json").read_text())["model"]
+    except (OSError, json.JSONDecodeError, KeyError, TypeError) as error:
+        raise BadInput(f"{folder}: not the folder of a trained model ({error}); make one with `scots train`") from error
+    kinds = {kind.__name__: kind for kind in LEARNERS.values()}
+    if name not in kinds:
+        raise BadInput(f"{folder}: holds a {name}, which is neither a planner nor an agent")
+    return kinds[name].load(folder)
+
+
+def acting(learner: Model, policy: Model | None, execution: Execution) -> Controller:
+    """A planner with the policy that follows its plans, or an agent by itself."""
+    plans = isinstance(learner, tuple(PLANNERS.values()))
+    if plans and policy is None:
+        raise BadInput(f"{type(learner).__name__} only plans: give the agent that follows its plans (--controller DIR)")
+    if not plans and policy is not None:
+        raise BadInput(f"{type(learner).__name__} acts by itself: it takes no controller")
+    if policy is None:
+        return GoalController(cast(Policy, learner))
+    if isinstance(policy, tuple(PLANNERS.values())):
+        raise BadInput(f"the controller must be an agent, not a planner ({type(policy).__name__})")
+    return SubgoalController(cast(Planner, learner), cast(Policy, policy), execution, learner.meta.position)
+
+
+def recipe_of(learner: Model, policy: Model | None, settings: dict[str, Any]) -> Recipe:
+    """The recipe behind trained models, as far as they tell."""
+    names = {kind: name for name, kind in LEARNERS.items()}
+    stitching = learner.meta.stitching
+    augment = None if stitching is None else stitching.get("recipe", "custom")
+    return Recipe(augment, names[type(learner)], names[type(policy)] if policy else None, settings)
+
+
+def check_environment(learner: Model, meta: Meta) -> None:
+    """A model plans and acts in the world it was trained for: its scales mean nothing elsewhere."""
+    if learner.meta.environment != meta.environment:
+        raise BadInput(
+            f"the {type(learner).__name__} was trained for {learner.meta.environment or 'an unknown environment'}, "
+            f"not for {meta.environment}"
+        )

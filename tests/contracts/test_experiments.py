@@ -1,0 +1,180 @@
+"""A run from data to rows in the toy world: each stage once, continued after an interruption, rows complete."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from scots import experiments
+from scots.agents import AGENTS, configure_agent
+from scots.artifacts import train
+from scots.cli import main
+from scots.control import Execution
+from scots.errors import BadInput
+from scots.evaluation import EvalResult
+from scots.experiments import Line, Run, acting, evaluate_folders, load_learner
+from scots.planners import PLANNERS, configure_planner
+from scots.recipes import Recipe
+from scots.results import comparison, keep, read_rows, success
+from scots.sources import toy
+from scots.tables import TABLES, Table, fill, work_list
+
+SCOTS, HD = Recipe("official", "hd", "gciql"), Recipe(None, "hd", "gciql")
+TABLE = Table("toy", {"HD": lambda _: HD, "SCoTS": lambda _: SCOTS, "Oracle": None}, {toy.ID: {"Oracle": "100±0"}})
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("SCOTS_HOME", str(tmp_path / "home"))
+    return tmp_path
+
+
+def test_a_run_does_every_stage_once_and_continues(home: Path, monkeypatch: pytest.MonkeyPatch):
+    run = Run(toy.ID, SCOTS, "smoke")
+    assert Line(run).pending() == ["augment", "learner", "controller", "evaluate"]
+    with monkeypatch.context() as patch:  # the run dies after the data was augmented and the planner trained
+        patch.setattr(experiments, "acting", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            Line(run).rows()
+    assert Line(run).pending() == ["evaluate"]
+    with monkeypatch.context() as patch:
+        patch.setattr("scots.artifacts.fit", lambda *_, **__: pytest.fail("trained twice"))
+        patch.setattr("scots.augmentation.prepare", lambda *_: pytest.fail("augmented twice"))
+        rows = Line(run).rows()
+    assert Line(run).pending() == []
+    assert [(row.task, row.episodes, row.max_steps) for row in rows] == [(task, 2, 1000) for task in range(1, 6)]
+    row = rows[0]
+    assert (row.dataset, row.recipe, row.profile, row.training_seed, row.seed) == (toy.ID, SCOTS, "smoke", 0, 0)
+    assert row.origin == "made here, stitched here"
+    assert row.execution == Execution()
+    assert set(row.stages) == {"augment", "learner", "controller"}
+    assert all(seconds > 0 for seconds in row.stages.values())
+    with monkeypatch.context() as patch:
+        patch.setattr(experiments, "evaluate", lambda *_, **__: pytest.fail("evaluated twice"))
+        assert Line(run).rows() == rows
+
+    other_seed = Line(Run(toy.ID, SCOTS, "smoke", seed=1))
+    assert other_seed.pending() == ["evaluate"]
+    original = Line(Run(toy.ID, HD, "smoke"))
+    assert original.pending() == ["learner", "evaluate"]  # the controller is shared
+
+    runs = TABLE.runs(seeds=(0,), profile="smoke")
+    assert work_list(runs).splitlines()[0].split() == ["unknown", toy.ID, "·", "learner", "hd", "·", "original"]
+    rows = fill(runs)
+    assert work_list(runs) == "nothing is left to do"
+    path = home / "evaluations.jsonl"
+    for _ in range(2):
+        keep(path, [row.to_dict() for row in rows])
+    assert len(path.read_text().splitlines()) == len(rows) == 10
+    text = comparison(TABLE, [json.loads(line) for line in path.read_text().splitlines()])
+    assert text.splitlines()[0] == "| dataset | steps | HD | SCoTS | Oracle |"
+    assert text.splitlines()[2].endswith("| (100±0) |")
+    assert text.count("**") == 4
+
+
+def test_what_a_table_does_not_have_is_named():
+    with pytest.raises(BadInput, match="'antmaze' cannot be made in this table; it has pointmaze-medium-stitch-v0"):
+        TABLES["planning"].runs(["antmaze"])
+    with pytest.raises(BadInput, match="'QRL' cannot be made in this table; it has HD, SCoTS"):
+        TABLES["planning"].runs(columns=["QRL"])
+
+
+def test_success_counts_tasks_and_seeds_alike():
+    rows = [{"episodes": 50, "successes": n} for n in (50, 50, 25, 0, 25)]
+    found = success(rows)
+    assert found.mean == pytest.approx(0.6)
+    assert 0.5 < found.low < found.mean < found.high < 0.7
+    assert str(success([{"episodes": 50, "successes": 50}])) == "100.0 [100, 100]"
+
+
+# ---------------------------------------------------------------------------------------------------- trained folders
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    root, data = tmp_path_factory.mktemp("models"), toy.make(episodes=40)
+    for name, kind, config in (
+        ("hd", PLANNERS["hd"], configure_planner("hd", data, "smoke")),
+        ("gciql", AGENTS["gciql"], configure_agent("gciql", data, "smoke")),
+    ):
+        train(kind, config, data, 3, root / name, name)
+    return {name: root / name for name in ("hd", "gciql")}
+
+
+def evaluated(folder: Path, controller: Path | None, dataset: str | None = None, **changes) -> list[EvalResult]:
+    options = {"settings": {}, "tasks": (1,), "episodes": 2, "limits": (30,), "seed": 0, "workers": 1} | changes
+    return evaluate_folders(folder, controller, dataset, **options)
+
+
+def test_folders_remember_what_they_were_trained_on(folders: dict[str, Path]):
+    [row] = evaluated(folders["hd"], folders["gciql"], settings={"replan_every": 7})
+    assert (row.dataset, row.training_seed, row.profile, row.max_steps) == (toy.ID, 3, "smoke", 30)
+    assert row.recipe == Recipe(None, "hd", "gciql", {"execution.replan_every": 7})
+    assert row.execution == Execution(replan_every=7)
+    [alone] = evaluated(folders["gciql"], None, toy.ID)
+    assert (alone.recipe, alone.execution) == (Recipe(None, "gciql"), None)
+
+
+def test_folders_that_cannot_be_used_are_named(folders: dict[str, Path], tmp_path: Path):
+    hd, gciql = folders["hd"], folders["gciql"]
+    cases = {
+        "not the folder of a trained model": (tmp_path, gciql),
+        "only plans: give the agent": (hd, None),
+        "acts by itself": (gciql, gciql),
+        "the controller must be an agent": (hd, hd),
+    }
+    for message, (learner, controller) in cases.items():
+        with pytest.raises(BadInput, match=message):
+            evaluated(learner, controller)
+    with pytest.raises(BadInput, match="was trained for toy-corridor-v0, not for pointmaze-medium-v0"):
+        evaluated(hd, gciql, "pointmaze-medium-stitch-v0")
+    with pytest.raises(BadInput, match="no such dataset id"):
+        evaluated(hd, gciql, "pointmaze-tiny-stitch-v0")
+    with pytest.raises(BadInput, match="task 6"):
+        evaluated(hd, gciql, tasks=(6,))
+
+    missing = shutil.copytree(hd, tmp_path / "missing")
+    (missing / "model.safetensors").unlink()
+    with pytest.raises(BadInput, match="not a usable HierarchicalDiffuser"):
+        evaluated(missing, gciql)
+    shapes = shutil.copytree(hd, tmp_path / "shapes")
+    description = json.loads((shapes / "config.json").read_text())
+    description["config"]["waypoints"] += 1
+    description["config"]["high"]["width"] *= 2
+    (shapes / "config.json").write_text(json.dumps(description))
+    with pytest.raises(BadInput, match="size mismatch"):
+        evaluated(shapes, gciql)
+    other = shutil.copytree(hd, tmp_path / "other")
+    (other / "config.json").write_text(json.dumps({**description, "model": "Stitcher"}))
+    with pytest.raises(BadInput, match="neither a planner nor an agent"):
+        load_learner(other)
+
+
+def test_a_controller_of_another_environment_is_refused(folders: dict[str, Path], tmp_path: Path):
+    other = shutil.copytree(folders["gciql"], tmp_path / "other")
+    description = json.loads((other / "config.json").read_text())
+    description["data"]["environment"] = "pointmaze-giant-v0"
+    (other / "config.json").write_text(json.dumps(description))
+    with pytest.raises(BadInput, match="the GCIQL was trained for pointmaze-giant-v0, not for toy-corridor-v0"):
+        evaluated(folders["hd"], other)
+
+
+def test_acting_alone(folders: dict[str, Path]):
+    assert acting(load_learner(folders["gciql"]), None, Execution()).execution is None
+
+
+def test_commands(home: Path, capsys: pytest.CaptureFixture[str]):
+    for learner in ("hd", "gciql"):
+        assert main(["train", learner, "--data", toy.ID, "--out", str(home / learner), "--profile", "smoke"]) == 0
+    words = ["evaluate", str(home / "hd"), "--controller", str(home / "gciql"), "--episodes", "2", "--max-steps", "20"]
+    assert main([*words, "--keep", str(home / "rows.jsonl"), "--workers", "1", "--replan", "0"]) == 0
+    printed = capsys.readouterr().out
+    assert "within 20" in printed
+    assert "all, %" in printed
+    rows = read_rows(home / "rows.jsonl", ("task",))
+    assert [row["recipe"]["settings"] for row in rows] == [{"execution.replan_every": 0}] * 5
+    assert main(["table", "planning", "--dry-run", "--datasets", "pointmaze-giant-stitch-v0"]) == 0
+    assert "pointmaze-giant-stitch-v0 · augment · official" in capsys.readouterr().out
+    assert main(["table", "plans"]) == 2
+    assert "table 'plans' is not one of planning" in capsys.readouterr().err
