@@ -324,6 +324,10 @@ class Evaluate:
     """Environment steps from plan to plan; 0 plans only once (default: as the reference code for the dataset)."""
     lookahead: int | None = None
     """Steps of the plan from one subgoal to the next (default: as the reference code for the dataset)."""
+    candidates: int | None = None
+    """Plans drawn at a time, of which the embedding picks the easiest (default: 1)."""
+    embedding: Path | None = None
+    """Folder of the embedding that ranks candidates: augmentation leaves it among the artifacts of the data home."""
     seed: int = 0
     """Seed of starts and goals, and of what the planner draws."""
     workers: int | None = None
@@ -339,11 +343,12 @@ class Evaluate:
         from scots.files import append_rows
         from scots.results import success_table
 
-        settings = {"replan_every": self.replan, "lookahead": self.lookahead}
+        settings = {"replan_every": self.replan, "lookahead": self.lookahead, "candidates": self.candidates}
         rows = experiments.evaluate_folders(
             self.model,
             self.controller,
             self.dataset,
+            embedding=self.embedding,
             settings={name: value for name, value in settings.items() if value is not None},
             tasks=self.tasks,
             episodes=self.episodes,

@@ -31,12 +31,15 @@ class Execution(Config):
     replan_every: int = 50  # environment steps; 0 plans once
     lookahead: int = 10  # steps of the plan from one subgoal to the next
     goal_tolerance: float = 1.0  # a subgoal no farther than this is reached
+    candidates: int = 1  # plans drawn at a time, of which the embedding picks the easiest
 
     def __post_init__(self) -> None:
         if self.replan_every < 0:
             raise BadInput(f"replan_every {self.replan_every}: expected steps between plans, or 0 to plan only once")
         if self.lookahead < 1 or self.goal_tolerance < 0:
             raise BadInput(f"lookahead must be at least 1 and goal_tolerance at least 0: {self}")
+        if self.candidates < 1:
+            raise BadInput(f"candidates {self.candidates}: at least one plan must be drawn")
 
 
 def execution_of(dataset: str) -> Execution:

@@ -18,10 +18,12 @@ from scots.artifacts import artifact, clocked, model_folder, seconds_spent, trai
 from scots.augmentation import augmented_path, finished, job_of
 from scots.config import Config, Profile
 from scots.control import Controller, Execution, GoalController, SubgoalController, execution_of
+from scots.embedding import TemporalDistance
 from scots.errors import BadInput
 from scots.evaluation import EvalResult, evaluate
 from scots.files import append_rows, atomic
 from scots.planners import PLANNERS, Planner, configure_planner
+from scots.planners.ranked import RankedPlanner
 from scots.recipes import Recipe
 from scots.sources import collect
 from scots.sources.ogbench import PROTOCOLS, meta_of
@@ -92,7 +94,15 @@ class Line:
         """What acts in the environment."""
         learner = self._trained("learner")
         policy = self._trained("controller") if self.recipe.controller else None
-        return acting(learner, policy, self.recipe.execution_for(self.run.dataset))
+        execution = self.recipe.execution_for(self.run.dataset)
+        return acting(learner, policy, execution, self._embedding() if execution.candidates > 1 else None)
+
+    def _embedding(self) -> TemporalDistance:
+        """The embedding that the data was augmented with."""
+        config = self.recipe.augmentation_for(self.data, self.run.profile)
+        if config is None:
+            raise BadInput("candidates are ranked by the embedding of the augmentation; this recipe has none")
+        return trained(TemporalDistance, config.embedding, self.data, self.run.training_seed, "embedding")
 
     def rows(self) -> list[EvalResult]:
         """The evaluation."""
@@ -181,6 +191,7 @@ def evaluate_folders(
     controller: Path | None,
     dataset: str | None,
     *,
+    embedding: Path | None = None,
     settings: dict[str, Any],
     tasks: Sequence[int],
     episodes: int,
@@ -200,7 +211,7 @@ def evaluate_folders(
     for path, value in settings.items():
         execution = execution.but(path, value)
     return evaluate(
-        acting(learner, policy, execution),
+        acting(learner, policy, execution, TemporalDistance.load(embedding) if embedding else None),
         meta,
         chosen_tasks(meta, tasks) if tasks else None,
         recipe=recipe_of(learner, policy, {f"execution.{path}": value for path, value in settings.items()}),
@@ -232,8 +243,10 @@ def load_learner(folder: Path) -> Model:
     return kinds[name].load(folder)
 
 
-def acting(learner: Model, policy: Model | None, execution: Execution) -> Controller:
-    """A planner with the policy that follows its plans, or an agent by itself."""
+def acting(
+    learner: Model, policy: Model | None, execution: Execution, embedding: TemporalDistance | None = None
+) -> Controller:
+    """A planner with the policy that follows its plans, or an agent by itself. An embedding ranks plan candidates."""
     plans = isinstance(learner, tuple(PLANNERS.values()))
     if plans and policy is None:
         raise BadInput(f"{type(learner).__name__} only plans: give the agent that follows its plans (--controller DIR)")
@@ -243,7 +256,12 @@ def acting(learner: Model, policy: Model | None, execution: Execution) -> Contro
         return GoalController(cast(Policy, learner))
     if isinstance(policy, tuple(PLANNERS.values())):
         raise BadInput(f"the controller must be an agent, not a planner ({type(policy).__name__})")
-    return SubgoalController(cast(Planner, learner), cast(Policy, policy), execution, learner.meta.position)
+    planner, position = cast(Planner, learner), learner.meta.position
+    if execution.candidates > 1:
+        if embedding is None:
+            raise BadInput(f"{execution.candidates} candidates: give the embedding that ranks them (--embedding DIR)")
+        planner = RankedPlanner(planner, embedding, embedding.scale.mean.numpy(), position, execution.candidates)
+    return SubgoalController(planner, cast(Policy, policy), execution, position)
 
 
 def recipe_of(learner: Model, policy: Model | None, settings: dict[str, Any]) -> Recipe:
