@@ -108,6 +108,7 @@ def test_only_what_is_walked_is_filled_in():
     for _ in range(100):
         controller.act(np.arange(8), place, place)
     assert planner.filled == 8 * 2 * 3
+    assert controller.planned(np.arange(8)).tolist() == [2] * 8
     assert np.isnan(controller.plans(np.arange(8))).any()
     assert np.isfinite(controller.subgoals(np.arange(8))).all()
 
