@@ -6,6 +6,7 @@ import re
 import shlex
 from collections.abc import Sequence
 
+from scots.control import controller_of
 from scots.evaluation import origin_of
 from scots.measures import Dynamics, Spread, Steps, Visits
 from scots.page import Commands, Facts, Page, Picture, Table, Text
@@ -23,15 +24,17 @@ def quality_page(quality: Quality, pictures: Sequence[Picture], meta: Meta, name
         f"{before.trajectories:,} of about {before.states / before.trajectories:,.0f}{scale}. An arrow leads from the "
         "original to the augmented data or, at joins, from unrefined to refined.",
     )
-    page.section("In short", Facts(_in_short(quality)))
+    page.section("In short", Facts(in_short(quality)))
     page.section("Pictures", *pictures)
     page.section("Numbers", _sides(before, after), *_steps(quality))
     page.section("How it was made", Facts(_made(quality, meta)))
-    page.section("Next", Text("Look closer, or augment again with other choices:"), Commands(_commands(*names)))
+    words = "Look closer, augment again with other choices, or learn to plan from the augmented data:"
+    page.section("Next", Text(words), Commands(_commands(*names, meta)))
     return page
 
 
-def _in_short(quality: Quality) -> dict[str, str]:
+def in_short(quality: Quality) -> dict[str, str]:
+    """The few numbers that matter most, by name; what was not measured is left out."""
     before, after, facts = quality.original, quality.augmented, {}
     facts["cells visited"] = f"{before.cells.share:.0%} → {after.cells.share:.0%}"
     spreads = before.cells.per_trajectory, after.cells.per_trajectory
@@ -115,8 +118,16 @@ def _made(quality: Quality, meta: Meta) -> dict[str, object]:
     return {**facts, "origin": origin_of(meta), "versions": versions, "measured": row["date"].partition("T")[0]}
 
 
-def _commands(data: str, aug: str) -> list[str]:
-    return [
-        shlex.join(["scots", "data", "inspect", aug, "--png", "augmented.png"]),
-        shlex.join(["scots", "augment", data, "--out", "other.npz", "--beta", "20"]),
+def _commands(data: str, aug: str, meta: Meta) -> list[str]:
+    """What to type next; a planner can be evaluated only where there is an environment."""
+    commands = [
+        ["data", "inspect", aug, "--png", "augmented.png"],
+        ["augment", data, "--out", "other.npz", "--beta", "20"],
+        ["train", "hd", "--data", aug, "--out", "planner"],
     ]
+    if meta.environment:
+        commands += [
+            ["train", controller_of(meta.dataset or ""), "--data", data, "--out", "controller"],
+            ["evaluate", "planner", "--controller", "controller"],
+        ]
+    return [shlex.join(["scots", *words]) for words in commands]
