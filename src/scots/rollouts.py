@@ -108,7 +108,7 @@ def rollouts_figure(rollouts: Sequence[Rollout], meta: Meta, path: Path) -> None
     figure, panels = _panels(rollouts, meta)
     for axes, rollout in zip(panels, rollouts, strict=True):
         draw_maze(axes, maze_of(meta))
-        way = _Way(axes, rollout, meta, _longest(rollouts), dot=2.6)
+        way = _Way(axes, rollout, meta, _longest(rollouts), dot=3.4)
         way.show_plan(rollout.plan_at(0))
         way.show_subgoals(np.array(rollout.subgoals))
         way.show_path(rollout.episode.steps)
