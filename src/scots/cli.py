@@ -334,31 +334,38 @@ class Evaluate:
     """Processes that hold environments (default: all cores). The successes do not depend on it."""
     keep: Path | None = None
     """Add the rows to this JSONL file."""
+    png: Path | None = None
+    """Draw one episode of every task from above: the plan, the subgoals and the way gone."""
+    video: Path | None = None
+    """Film the same episodes: .gif, or .mp4 where ffmpeg is installed."""
 
     def run(self) -> None:
         """Print success per task, and keep the rows."""
         from rich.console import Console
 
-        from scots import experiments
+        from scots import rollouts
+        from scots.evaluation import step_limits
+        from scots.experiments import Trained
         from scots.files import append_rows
         from scots.results import success_table
+        from scots.worlds import chosen_tasks, tasks_of
 
         settings = {"replan_every": self.replan, "lookahead": self.lookahead, "candidates": self.candidates}
-        rows = experiments.evaluate_folders(
-            self.model,
-            self.controller,
-            self.dataset,
-            embedding=self.embedding,
-            settings={name: value for name, value in settings.items() if value is not None},
-            tasks=self.tasks,
-            episodes=self.episodes,
-            limits=None if self.max_steps is None else (self.max_steps,),
-            seed=self.seed,
-            workers=self.workers,
-        )
+        chosen = {name: value for name, value in settings.items() if value is not None}
+        models = Trained.load(self.model, self.controller, self.embedding, self.dataset, chosen)
+        meta = models.meta
+        tasks = chosen_tasks(meta, self.tasks) if self.tasks else tasks_of(meta)
+        limits = step_limits(meta.dataset) if self.max_steps is None else (self.max_steps,)
+        rows = models.evaluate(tasks, episodes=self.episodes, limits=limits, seed=self.seed, workers=self.workers)
         Console(width=None if sys.stdout.isatty() else 100).print(success_table(rows))
         if self.keep:
             append_rows(self.keep, [row.to_dict() for row in rows])
+        if self.png or self.video:
+            recorded = rollouts.record(models.controller, meta, tasks, max_steps=limits[-1], seed=self.seed)
+        if self.png:
+            rollouts.rollouts_figure(recorded, meta, self.png)
+        if self.video:
+            rollouts.film(recorded, meta, self.video)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Self, cast
 
 from scots import augmentation, sources
 from scots.agents import AGENTS, Policy, configure_agent
@@ -29,7 +29,7 @@ from scots.sources import collect
 from scots.sources.ogbench import PROTOCOLS, meta_of
 from scots.training import Model
 from scots.trajectories import Meta, Trajectories
-from scots.worlds import chosen_tasks
+from scots.worlds import Task
 
 LEARNERS: dict[str, type[Model]] = {**PLANNERS, **AGENTS}
 EPISODES: dict[str, int] = {"smoke": 2, "laptop": 50, "paper": 50}
@@ -79,7 +79,7 @@ class Line:
         """The dataset as it was recorded: what is here, or collected now."""
         path = sources.data_path(self.run.dataset)
         if self.run.dataset in PROTOCOLS and not path.exists():
-            with clocked(self._folder("collect")):
+            with clocked(collected_folder(self.run.dataset)):
                 collect.collect(PROTOCOLS[self.run.dataset], path)
         return sources.load(self.run.dataset)
 
@@ -166,7 +166,7 @@ class Line:
 
     def _folder(self, stage: str) -> Path:
         if stage == "collect":
-            return artifact("collected", self.run.dataset)
+            return collected_folder(self.run.dataset)
         if stage == "augment":
             return augmented_path(self._job()).parent
         kind, config, data = self._part(stage)
@@ -175,6 +175,11 @@ class Line:
     def _evaluation(self) -> Path:
         parts = [self._folder(name).name for name in ("learner", "controller") if name in self.run.stages]
         return artifact("evaluation", self.run.to_json(), *parts) / "rows.jsonl"
+
+
+def collected_folder(dataset: str) -> Path:
+    """Where it is kept how long a dataset took to collect; the data itself is in the data home."""
+    return artifact("collected", dataset)
 
 
 # ----------------------------------------------------------------------------------------------------- trained models
@@ -186,42 +191,47 @@ def train_folder(name: str, data: Trajectories, profile: Profile, seed: int, fol
     train(LEARNERS[name], configure(name, data, profile), data, seed, folder, name)
 
 
-def evaluate_folders(
-    folder: Path,
-    controller: Path | None,
-    dataset: str | None,
-    *,
-    embedding: Path | None = None,
-    settings: dict[str, Any],
-    tasks: Sequence[int],
-    episodes: int,
-    limits: Sequence[int] | None,
-    seed: int,
-    workers: int | None,
-) -> list[EvalResult]:
-    """Evaluate a trained planner, with an agent that follows its plans, or an agent."""
-    learner = load_learner(folder)
-    policy = load_learner(controller) if controller else None
-    meta = learner.meta
-    if dataset is not None:
-        meta = replace(meta_of_id(dataset), provenance=meta.provenance)
-    for model in (learner, *([policy] if policy else [])):
-        check_environment(model, meta)
-    execution = execution_of(meta.dataset or "")
-    for path, value in settings.items():
-        execution = execution.but(path, value)
-    return evaluate(
-        acting(learner, policy, execution, TemporalDistance.load(embedding) if embedding else None),
-        meta,
-        chosen_tasks(meta, tasks) if tasks else None,
-        recipe=recipe_of(learner, policy, {f"execution.{path}": value for path, value in settings.items()}),
-        profile=learner.config.profile,
-        training_seed=learner.seed,
-        episodes=episodes,
-        limits=limits,
-        seed=seed,
-        workers=workers,
-    )
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """Trained models, ready to act in their environment, and what is known of how they were made."""
+
+    controller: Controller
+    meta: Meta
+    recipe: Recipe
+    profile: str
+    seed: int | None  # of the training
+
+    @classmethod
+    def load(
+        cls,
+        folder: Path,
+        controller: Path | None = None,
+        embedding: Path | None = None,
+        dataset: str | None = None,
+        settings: dict[str, Any] | None = None,
+    ) -> Self:
+        """A planner with the agent that follows its plans, or an agent by itself.
+
+        `dataset` is where to act, by default where they were trained; `settings` change how plans are followed.
+        """
+        learner = load_learner(folder)
+        policy = load_learner(controller) if controller else None
+        meta = learner.meta
+        if dataset is not None:
+            meta = replace(meta_of_id(dataset), provenance=meta.provenance)
+        for model in (learner, *([policy] if policy else [])):
+            check_environment(model, meta)
+        execution = execution_of(meta.dataset or "")
+        for path, value in (settings or {}).items():
+            execution = execution.but(path, value)
+        acts = acting(learner, policy, execution, TemporalDistance.load(embedding) if embedding else None)
+        recipe = recipe_of(learner, policy, {f"execution.{path}": value for path, value in (settings or {}).items()})
+        return cls(acts, meta, recipe, learner.config.profile, learner.seed)
+
+    def evaluate(self, tasks: Sequence[Task] | None = None, **options: Any) -> list[EvalResult]:
+        """Success per task; the options are those of `evaluation.evaluate`."""
+        known: dict[str, Any] = {"recipe": self.recipe, "profile": self.profile, "training_seed": self.seed}
+        return evaluate(self.controller, self.meta, tasks, **known, **options)
 
 
 def meta_of_id(dataset: str) -> Meta:

@@ -13,12 +13,13 @@ from scots.cli import main
 from scots.control import Execution
 from scots.errors import BadInput
 from scots.evaluation import EvalResult
-from scots.experiments import Line, Run, acting, evaluate_folders, load_learner
+from scots.experiments import Line, Run, Trained, acting, load_learner
 from scots.planners import PLANNERS, configure_planner
 from scots.recipes import Recipe
 from scots.results import comparison, keep, read_rows, success
 from scots.sources import toy
 from scots.tables import TABLES, Table, fill, work_list
+from scots.worlds import chosen_tasks
 
 SCOTS, HD = Recipe("official", "hd", "gciql"), Recipe(None, "hd", "gciql")
 TABLE = Table("toy", {"HD": lambda _: HD, "SCoTS": lambda _: SCOTS, "Oracle": None}, {toy.ID: {"Oracle": "100±0"}})
@@ -103,8 +104,8 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 def evaluated(folder: Path, controller: Path | None, dataset: str | None = None, **changes) -> list[EvalResult]:
-    options = {"settings": {}, "tasks": (1,), "episodes": 2, "limits": (30,), "seed": 0, "workers": 1} | changes
-    return evaluate_folders(folder, controller, dataset, **options)
+    models = Trained.load(folder, controller, dataset=dataset, **changes)
+    return models.evaluate(chosen_tasks(models.meta, (1,)), episodes=2, limits=(30,), workers=1)
 
 
 def test_folders_remember_what_they_were_trained_on(folders: dict[str, Path]):
@@ -131,8 +132,6 @@ def test_folders_that_cannot_be_used_are_named(folders: dict[str, Path], tmp_pat
         evaluated(hd, gciql, "pointmaze-medium-stitch-v0")
     with pytest.raises(BadInput, match="no such dataset id"):
         evaluated(hd, gciql, "pointmaze-tiny-stitch-v0")
-    with pytest.raises(BadInput, match="task 6"):
-        evaluated(hd, gciql, tasks=(6,))
 
     missing = shutil.copytree(hd, tmp_path / "missing")
     (missing / "model.safetensors").unlink()
@@ -168,10 +167,16 @@ def test_commands(home: Path, capsys: pytest.CaptureFixture[str]):
     for learner in ("hd", "gciql"):
         assert main(["train", learner, "--data", toy.ID, "--out", str(home / learner), "--profile", "smoke"]) == 0
     words = ["evaluate", str(home / "hd"), "--controller", str(home / "gciql"), "--episodes", "2", "--max-steps", "20"]
-    assert main([*words, "--keep", str(home / "rows.jsonl"), "--workers", "1", "--replan", "0"]) == 0
+    words += ["--workers", "1"]
+    files = ["--keep", str(home / "rows.jsonl"), "--png", str(home / "way.png"), "--video", str(home / "way.gif")]
+    assert main([*words, *files, "--replan", "0"]) == 0
     printed = capsys.readouterr().out
     assert "within 20" in printed
     assert "all, %" in printed
+    assert (home / "way.png").read_bytes().startswith(b"\x89PNG")
+    assert (home / "way.gif").read_bytes().startswith(b"GIF8")
+    assert main([*words, "--tasks", "6"]) == 2
+    assert "task 6" in capsys.readouterr().err
     rows = read_rows(home / "rows.jsonl", ("task",))
     assert [row["recipe"]["settings"] for row in rows] == [{"execution.replan_every": 0}] * 5
     assert main(["table", "planning", "--dry-run", "--datasets", "pointmaze-giant-stitch-v0"]) == 0
