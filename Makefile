@@ -28,6 +28,7 @@ bench: $(INSTALLED)  ## speed as ratios, each measured within one run
 	$(BIN)/python benchmarks/stitching.py
 	$(BIN)/python benchmarks/training.py
 	$(BIN)/python benchmarks/scaling.py
+	$(BIN)/python benchmarks/evaluation.py
 
 golden: $(INSTALLED)  ## record new golden values; say why in the commit
 	$(BIN)/python tests/golden/test_golden.py

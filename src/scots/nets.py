@@ -147,6 +147,15 @@ def sinusoid(tokens: int, width: int) -> Tensor:
     return torch.cat([angle.sin(), angle.cos()], dim=-1)
 
 
+def fourier(places: Tensor, octaves: int) -> Tensor:
+    """Normalised places (..., P) with sines and cosines of them (..., P + 2 P octaves), from period 8 down.
+
+    Walls are sharp where networks of plain coordinates are smooth (Tancik et al., 2020).
+    """
+    angles = (places[..., None] * (math.pi / 4 * 2.0 ** torch.arange(octaves, device=places.device))).flatten(-2)
+    return torch.cat([places, angles.sin(), angles.cos()], dim=-1)
+
+
 # ------------------------------------------------------------------------------------- what goal-conditioned agents use
 
 

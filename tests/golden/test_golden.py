@@ -6,6 +6,7 @@ for fixed inputs.
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,18 +14,30 @@ import numpy as np
 import pytest
 import torch
 
+from scots.agents.crl import CRL, CRLConfig
+from scots.agents.gciql import GCIQL, GCIQLConfig
 from scots.embedding import TemporalDistance, TemporalDistanceConfig
+from scots.planners.hd import HierarchicalDiffuser, HierarchicalDiffuserConfig, LevelConfig
 from scots.refinement import InverseDynamics, InverseDynamicsConfig, Stitcher, StitcherConfig
 from scots.sources import toy
 
 PATH = Path(__file__).with_name("golden.json")
 DATA = toy.make(episodes=10)
+LEVEL = LevelConfig(width=16, depth=2, head_width=8)
+TOLD = replace(LEVEL, octaves=2)
 CASES = {
     "expectile embedding": (TemporalDistance, TemporalDistanceConfig(hidden=(16, 16), latent=4)),
     "constrained embedding": (TemporalDistance, TemporalDistanceConfig(form="constrained", hidden=(16, 16), latent=4)),
     "stitcher": (Stitcher, StitcherConfig(segment=9, width=16, depth=2, head_width=8)),
     "chord stitcher": (Stitcher, StitcherConfig(segment=9, width=16, depth=2, head_width=8, frame="chord")),
     "inverse dynamics": (InverseDynamics, InverseDynamicsConfig(hidden=(16, 16), dropout=0.0)),
+    "gciql": (GCIQL, GCIQLConfig(hidden=(16, 16))),
+    "crl": (CRL, CRLConfig(hidden=(16, 16))),
+    "hd": (HierarchicalDiffuser, HierarchicalDiffuserConfig(waypoints=5, stride=8, high=LEVEL, low=LEVEL)),
+    "chord hd": (
+        HierarchicalDiffuser,
+        HierarchicalDiffuserConfig(waypoints=5, stride=8, high=TOLD, low=replace(TOLD, frame="chord")),
+    ),
 }
 
 
@@ -33,6 +46,10 @@ def outputs(model: Any) -> np.ndarray:
         return model.encode(DATA.observations[:3])
     if isinstance(model, InverseDynamics):
         return model.label(DATA.observations[None, :3])
+    if isinstance(model, GCIQL | CRL):
+        return model.act(DATA.observations[:3], DATA.observations[20:23], np.random.default_rng(0))
+    if isinstance(model, HierarchicalDiffuser):
+        return model.plan(DATA.observations[:1], DATA.observations[20:21], np.random.default_rng(0))[:, 6:10]
     return model.refine(DATA.observations[None, [0, 8]], torch.Generator().manual_seed(0))
 
 

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from scots.embedding import RawState, TemporalDistance, TemporalDistanceConfig
+from scots.embedding import CHANGE_STEPS, RawState, TemporalDistance, TemporalDistanceConfig
+from scots.errors import BadInput
 from scots.sources import toy
+from scots.trajectories import Trajectories
 
 CONFIG = TemporalDistanceConfig(hidden=(4,), latent=2, discount=0.9, expectile=0.8)
 
@@ -54,10 +56,14 @@ def test_expectile_loss_by_hand():
 def test_constrained_loss_by_hand():
     model = TemporalDistance(replace(CONFIG, form="constrained", reach=2.0, penalty=10.0), {"observation": 1})
     model.heads = torch.nn.ModuleList([Fixed(1.0)])
-    batch = {"state": torch.tensor([[0.0], [5.0]]), "next_state": torch.tensor([[0.5], [8.0]])}
+    batch = {
+        "state": torch.tensor([[0.0], [5.0]]),
+        "later_state": torch.tensor([[0.5], [11.0]]),
+        "steps": torch.tensor([1.0, 2.0]),
+    }
     push = 2.0 * np.log1p(np.exp(-5.0 / 2))
     loss, metrics = model.constrained_loss(batch)
-    assert loss.item() == pytest.approx(push + 10 * (2.0**2) / 2, rel=1e-5)
+    assert loss.item() == pytest.approx(push + 10 * (6 / 2 - 1) ** 2 / 2, rel=1e-5)
     assert metrics["apart"].item() == pytest.approx(5.0)
 
 
@@ -82,6 +88,33 @@ def test_batches_hold_transitions_and_goals():
     assert batch["arrived"].float().mean() < 0.1
     same = (batch["state"] == batch["goal"]).all(1)
     assert same[batch["arrived"]].all()
+
+
+def test_constrained_batches_hold_later_states_of_the_same_episode():
+    """The first column counts the row, so that it tells how much later a state is, even at the end of an episode."""
+    count = np.arange(30, dtype=np.float32)
+    data = Trajectories(observations=np.stack([count, count // 10], axis=1), offsets=np.array([0, 10, 20, 30]))
+    model = TemporalDistance.for_data(replace(CONFIG, form="constrained", horizon=6), data)
+    batch = model.batch(data, 500, np.random.default_rng(0))
+    later, episode = (batch["later_state"] - batch["state"]).T
+    assert (later == batch["steps"]).all()
+    assert (episode == 0).all()
+    assert (later.min(), later.max()) == (1, 6)
+    with pytest.raises(BadInput, match="horizon"):
+        replace(CONFIG, horizon=0)
+
+
+def test_columns_are_scaled_by_their_change_over_a_few_steps():
+    """A walk in one column, noise in another, one that is fixed for each episode, and one that never changes."""
+    rng = np.random.default_rng(0)
+    walk, noise = rng.choice([-0.1, 0.1], (100, 200)).cumsum(axis=1), rng.standard_normal((100, 200))
+    fixed = np.repeat(rng.standard_normal((100, 1)) * 3, 200, axis=1)
+    columns = np.stack([walk, noise, fixed, np.ones_like(walk)], axis=2).reshape(-1, 4)
+    data = Trajectories(observations=columns.astype(np.float32), offsets=np.arange(101) * 200)
+    scale = TemporalDistance.for_data(replace(CONFIG, normalize=True), data).scale
+    expected = [0.1 * CHANGE_STEPS**0.5, 2**0.5, fixed.std(), 1]
+    np.testing.assert_allclose(scale.std, expected, rtol=0.05)
+    np.testing.assert_allclose(scale.mean, columns.mean(axis=0), rtol=1e-3, atol=1e-5)
 
 
 def test_encoding_in_blocks_equals_encoding_at_once(monkeypatch: pytest.MonkeyPatch):

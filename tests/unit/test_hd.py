@@ -50,9 +50,12 @@ def long_data(dataset: str, states: int, augmented: bool = False) -> Trajectorie
     st.integers(0, 100),
     st.sampled_from(["eps", "x0", "v"]),
     st.sampled_from(["absolute", "chord"]),
+    st.integers(0, 2),
 )
-def test_plans_begin_end_and_pass_exactly_where_they_should(waypoints: int, stride: int, seed: int, prediction, frame):
-    low = replace(SMALL, frame=frame)
+def test_plans_begin_end_and_pass_exactly_where_they_should(
+    waypoints: int, stride: int, seed: int, prediction, frame, octaves: int
+):
+    low = replace(SMALL, frame=frame, octaves=octaves)
     model = planner(replace(CONFIG, waypoints=waypoints, stride=stride, prediction=prediction, low=low))
     start, goal = DATA.observations[[3, 90, 200]], DATA.observations[[250, 4, 17]]
     plan = model.plan(start, goal, np.random.default_rng(seed))
@@ -136,6 +139,24 @@ def test_the_chord_frame_begins_with_straight_lines():
     assert 0 < model.low.deviation.max() < model.high.deviation.max()
 
 
+@pytest.mark.parametrize("frame", ["absolute", "chord"])
+def test_every_token_is_told_where_it_and_both_ends_are(frame):
+    """The network is replaced by one that answers what it was told."""
+    level = planner(replace(CONFIG, low=replace(SMALL, frame=frame, octaves=2))).low
+    level.deviation.copy_(torch.tensor([2.0, 3.0]))
+    sequence, line = torch.randn(4, 9, 2), torch.randn(4, 9, 2) if frame == "chord" else None
+    told = level._told(lambda _, __, context: context, sequence, torch.zeros(4), line)
+    told = told if line is None else told[..., 2:]
+    for b, t in np.ndindex(4, 9):
+        for part, token in enumerate((t, 0, 8)):
+            x, y = (
+                sequence[b, token] if line is None else line[b, token] + torch.tensor([2.0, 3.0]) * sequence[b, token]
+            )
+            angles = torch.stack([x, 2 * x, y, 2 * y]) * np.pi / 4
+            wanted = torch.cat([torch.stack([x, y]), angles.sin(), angles.cos()])
+            torch.testing.assert_close(told[b, t, 10 * part : 10 * (part + 1)], wanted)
+
+
 def test_saved_and_loaded_plans_are_the_same(tmp_path: Path):
     model, start, goal = planner(), DATA.observations[:3], DATA.observations[50:53]
     model.save(tmp_path)
@@ -181,13 +202,18 @@ def test_every_planner_has_settings_that_fit_at_every_profile(name: str, profile
 SMALLER = {"high": SMALL, "low": SMALL}
 
 
+def test_short_logs_get_waypoints_that_are_closer():
+    config = configure_hd(DATA)
+    assert (config.stride, config.waypoints) == (8, 5)
+
+
 def test_horizons_that_do_not_fit_are_refused():
     data = long_data("pointmaze-giant-stitch-v0", 500, augmented=True)
     with pytest.raises(BadInput, match="41 waypoints, 25 steps apart, span 1001 states; the longest episode has 500"):
         HierarchicalDiffuser.for_data(configure_hd(data), data)
     assert configure_hd(data, "smoke").waypoints == 20
     with pytest.raises(BadInput, match="at least 3"):
-        configure_hd(DATA)
+        configure_hd(long_data("my-own-logs", 4))
     with pytest.raises(BadInput, match="nothing between"):
         replace(CONFIG, stride=1)
 

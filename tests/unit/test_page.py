@@ -1,21 +1,19 @@
 """The page is one well-formed file that needs nothing else, shows hostile text as text, and opens in a browser."""
 
 import base64
-import shutil
 import struct
-import subprocess
 from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
 import pytest
+from browser import browse, needs_browser, seen_in_browser
 
 from scots.errors import BadInput
 from scots.page import Commands, Facts, Page, Picture, Table, Text
 
 HOSTILE = "</style></title><script src='http://evil.example/x.js'>alert(1)</script>&amp;\" onload=\"x"
 EMPTY = {"meta", "img", "link", "br", "hr", "input"}  # elements without an end tag
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 
 class Reader(HTMLParser):
@@ -104,31 +102,12 @@ def test_a_missing_picture_is_named(tmp_path: Path):
     assert list(tmp_path.iterdir()) == []
 
 
-# A copy for the test alone says what a person would notice: pictures that do not show, a page wider than the window.
-PROBE = """<script>addEventListener("load", () => {
-  const broken = [...document.images].filter(image => !image.naturalWidth).length
-  const width = document.documentElement.scrollWidth - document.documentElement.clientWidth
-  document.body.append(`broken pictures: ${broken}, too wide by: ${width}`)
-})</script>"""
-
-
-def browse(page: Path, *options: str) -> str:
-    """What headless Chromium prints for a page."""
-    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", f"--user-data-dir={page.parent}/home"]
-    done = subprocess.run([CHROMIUM, *flags, *options, page.as_uri()], capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on PATH (on Debian: apt install chromium)")
+@needs_browser
 @pytest.mark.parametrize("width", [400, 1200])
 def test_a_browser_shows_it_on_phones_and_desktops(tmp_path: Path, width: int):
     words = f"{HOSTILE} {'unbreakable' * 20}"
     full_page(tmp_path, words).write(tmp_path / "page.html")
-    probed = tmp_path / "probed.html"
-    probed.write_text((tmp_path / "page.html").read_text(encoding="utf-8") + PROBE, encoding="utf-8")
-    seen = browse(probed, f"--window-size={width},900", "--dump-dom")
-    assert "broken pictures: 0, too wide by: 0" in seen
+    seen = seen_in_browser(tmp_path / "page.html", width)
     assert [f"<h2>{heading}</h2>" in seen for heading in ("Second", "Third")] == [True, True]
     browse(tmp_path / "page.html", f"--window-size={width},900", f"--screenshot={tmp_path / 'shot.png'}")
     header = (tmp_path / "shot.png").read_bytes()[:24]

@@ -16,14 +16,18 @@ import torch
 from torch import nn
 
 from scots import training
+from scots.agents.crl import CRL, CRLConfig
+from scots.agents.gciql import GCIQL, GCIQLConfig
 from scots.embedding import TemporalDistance, TemporalDistanceConfig
 from scots.errors import BadInput
+from scots.planners.hd import HierarchicalDiffuser, HierarchicalDiffuserConfig, LevelConfig
 from scots.refinement import InverseDynamics, InverseDynamicsConfig, Stitcher, StitcherConfig
 from scots.sources import toy
 from scots.training import SlowCopy, TrainingConfig, fit
 
 DATA = toy.make(episodes=10)
 SHORT = TrainingConfig(steps=8, batch_size=16, learning_rate=1e-3, weight_decay=1e-5, schedule="cosine", warmup=2)
+LEVEL = LevelConfig(width=16, depth=1, head_width=8, octaves=2)
 CASES = {
     "expectile": (TemporalDistance, TemporalDistanceConfig(hidden=(16,), latent=4, training=SHORT)),
     "constrained": (
@@ -33,6 +37,12 @@ CASES = {
     "stitcher": (Stitcher, StitcherConfig(segment=9, width=16, depth=1, head_width=8, training=SHORT)),
     "chord stitcher": (Stitcher, StitcherConfig(segment=9, width=16, depth=1, frame="chord", training=SHORT)),
     "inverse": (InverseDynamics, InverseDynamicsConfig(hidden=(16, 16), dropout=0.0, training=SHORT)),
+    "gciql": (GCIQL, GCIQLConfig(hidden=(16, 16), training=SHORT)),
+    "crl": (CRL, CRLConfig(hidden=(16, 16), training=SHORT)),
+    "hd": (
+        HierarchicalDiffuser,
+        HierarchicalDiffuserConfig(waypoints=5, stride=8, high=LEVEL, low=LEVEL, training=SHORT),
+    ),
 }
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -20,7 +21,7 @@ from scots import diffusion
 from scots.config import Config, Profile
 from scots.diffusion import Frame, Prediction, SamplingConfig
 from scots.errors import BadInput
-from scots.nets import DiT1d, Scale
+from scots.nets import DiT1d, Scale, fourier
 from scots.training import Batch, Model, SlowCopy, TrainingConfig
 from scots.trajectories import Array, Normalizer, Trajectories
 
@@ -35,6 +36,7 @@ class LevelConfig(Config):
     depth: int = 8
     head_width: int = 32
     frame: Frame = "absolute"
+    octaves: int = 0  # of Fourier features of its place and of both ends that every token is told; 0: none
     sampling: SamplingConfig = SamplingConfig()
 
 
@@ -78,13 +80,14 @@ class Level(nn.Module):
         super().__init__()
         self.config, self.columns, self.tokens = config, columns, tokens
         context = columns if config.frame == "chord" else 0
+        context += 3 * columns * (1 + 2 * config.octaves) if config.octaves else 0
         self.net = DiT1d(columns, config.width, config.depth, config.head_width, tokens, context)
         self.ema = SlowCopy(self.net, ema, warmup=True)
         self.register_buffer("deviation", torch.ones(columns))
 
     def loss(self, kind: Prediction, clean: Tensor, generator: torch.Generator) -> Tensor:
         """Denoising error (Eq. 5) of normalised sequences (B, T, P) on all but their ends."""
-        return diffusion.bridge_loss(kind, self.net, clean, self._units(), generator)
+        return diffusion.bridge_loss(kind, partial(self._told, self.net), clean, self._units(), generator)
 
     def draw(self, kind: Prediction, ends: Tensor, rng: Sequence[np.random.Generator]) -> Tensor:
         """Sequences (B, T, P) between normalised ends (B, 2, P), each from noise of its own generator."""
@@ -93,7 +96,18 @@ class Level(nn.Module):
         together = max(1, PLACES_TOGETHER // self.tokens)
         pieces = zip(ends.split(together), noise.split(together), strict=True)
         settings = self.tokens, self._units(), self.config.sampling
-        return torch.cat([diffusion.bridge(kind, self.ema, own_ends, *settings, own) for own_ends, own in pieces])
+        network = partial(self._told, self.ema)
+        return torch.cat([diffusion.bridge(kind, network, own_ends, *settings, own) for own_ends, own in pieces])
+
+    def _told(self, net: nn.Module, sequence: Tensor, time: Tensor, context: Tensor | None = None) -> Tensor:
+        """What the network outputs when every token is told features of where it is and of both ends."""
+        told = [] if context is None else [context]
+        if self.config.octaves:
+            places = sequence if context is None else context + self.deviation * sequence
+            features = fourier(places, self.config.octaves)
+            ends = features[:, [0, -1]].flatten(1)[:, None]
+            told += [features, ends.expand(-1, self.tokens, -1)]
+        return net(sequence, time, torch.cat(told, dim=-1) if told else None)
 
     def _units(self) -> Tensor | None:
         return self.deviation if self.config.frame == "chord" else None
@@ -207,13 +221,13 @@ SCALES: dict[str, dict[str, Any]] = {
         "training": TrainingConfig(steps=60, batch_size=32, learning_rate=1e-3),
     },
     "laptop": {  # two CPU cores: noise prediction would need many times the steps to see the walls
-        "high": LevelConfig(width=128, depth=4, sampling=SamplingConfig(steps=10, order=2)),
-        "low": LevelConfig(width=64, depth=4, frame="chord", sampling=SamplingConfig(steps=5, order=2)),
+        "high": LevelConfig(width=128, depth=4, octaves=6, sampling=SamplingConfig(steps=10, order=2)),
+        "low": LevelConfig(width=64, depth=4, frame="chord", octaves=6, sampling=SamplingConfig(steps=5, order=2)),
         "prediction": "v",
         "hold": 0.5,
         "ema": 0.999,
         "training": TrainingConfig(
-            steps=20_000, batch_size=64, learning_rate=1e-3, weight_decay=1e-5, schedule="cosine", warmup=200
+            steps=12_000, batch_size=64, learning_rate=1e-3, weight_decay=1e-5, schedule="cosine", warmup=200
         ),
     },
     "paper": {},  # the paper's sizes and training lengths: for a GPU

@@ -1,0 +1,102 @@
+"""Batched evaluation against a plain loop, as a ratio of wall time in one run, with the same successes.
+
+The batched side is `evaluation.run`: all episodes side by side, environments in worker processes, plans and actions
+made for all at once, and only the stretches of a plan filled in that are walked before the next one. The plain loop
+runs one episode after the other in this process and fills in every plan as a whole. Both follow the same plans: a
+planner and an agent of the size of profile `laptop`, trained for a moment on PointMaze-Medium.
+"""
+
+import cProfile
+import pstats
+import tempfile
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from scots.agents import GCIQL, configure_agent
+from scots.artifacts import train
+from scots.config import Seeds
+from scots.control import Execution, SubgoalController
+from scots.evaluation import run
+from scots.formats import read
+from scots.planners import configure_planner
+from scots.planners.hd import HierarchicalDiffuser
+from scots.sources.collect import collect
+from scots.sources.ogbench import PROTOCOLS, with_episodes
+from scots.trajectories import Meta
+from scots.worlds import MazeWorld, Task, tasks_of
+
+DATASET = "pointmaze-medium-stitch-v0"
+EPISODES, MAX_STEPS, SEED = 10, 300, 0
+TRAINING_STEPS = 300
+TARGET = 5
+
+
+class FullInfill(SubgoalController):
+    """Fills in every plan as a whole."""
+
+    def begin(self, seeds: list[int]) -> None:
+        super().begin(seeds)
+        self._ahead = self.planner.horizon
+
+
+def make_controller(kind: type[SubgoalController], folder: Path) -> tuple[SubgoalController, Meta]:
+    """A planner and its agent, the same whenever it is called."""
+    planner, agent = HierarchicalDiffuser.load(folder / "hd"), GCIQL.load(folder / "gciql")
+    return kind(planner, agent, Execution(), planner.meta.position), planner.meta
+
+
+def prepare(folder: Path) -> None:
+    path = folder / "data.npz"
+    collect(with_episodes(PROTOCOLS[DATASET], 200), path)
+    data = read(path)
+    for kind, config in (
+        (HierarchicalDiffuser, configure_planner("hd", data)),
+        (GCIQL, configure_agent("gciql", data)),
+    ):
+        short = replace(config, training=replace(config.training, steps=TRAINING_STEPS))
+        name = "hd" if kind is HierarchicalDiffuser else "gciql"
+        train(kind, short, data, SEED, folder / name, name)
+
+
+def plain_loop(controller: SubgoalController, meta: Meta, tasks: tuple[Task, ...]) -> list[tuple[bool, int]]:
+    """One episode after the other, as one would write it first."""
+    done, world, seeds = [], MazeWorld(meta), Seeds(SEED)
+    for task in tasks:
+        for number in range(EPISODES):
+            cells = (*task.start, *task.goal, number)
+            observation, goal = world.reset(task, seeds.stream("environment", *cells))
+            controller.begin([seeds.integer("planner", *cells)])
+            success, steps = False, 0
+            while not success and steps < MAX_STEPS:
+                action = controller.act(np.array([0]), observation[None], goal[None])[0]
+                observation, success = world.step(action)
+                steps += 1
+            done.append((success, steps))
+    return done
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        prepare(Path(folder))
+        controller, meta = make_controller(SubgoalController, Path(folder))
+        tasks = tasks_of(meta)
+        begin = time.perf_counter()
+        profile = cProfile.Profile()
+        batched = profile.runcall(run, controller, meta, tasks, episodes=EPISODES, max_steps=MAX_STEPS, seed=SEED)
+        fast = time.perf_counter() - begin
+        controller, _ = make_controller(FullInfill, Path(folder))
+        begin = time.perf_counter()
+        plain = plain_loop(controller, meta, tasks)
+        slow = time.perf_counter() - begin
+    same = sum(done.success == success for done, (success, _) in zip(batched, plain, strict=True))
+    reached, count = sum(success for success, _ in plain), len(plain)
+    print(f"evaluation: {count} episodes, {reached} reached their goal; {same} of {count} outcomes are the same")
+    print(f"plain loop {slow:.1f} s, batched {fast:.1f} s: {slow / fast:.1f}x (target {TARGET}x)")
+    pstats.Stats(profile).sort_stats("tottime").print_stats(8)
+
+
+if __name__ == "__main__":
+    main()
