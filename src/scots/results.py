@@ -32,6 +32,18 @@ of each network, evaluated with the seeds of the command. `steps` is the limit o
 that of the paper's reference code for the giant maze, with which its numbers were made.
 """
 
+PLANS_HEAD = """## Plans on pointmaze-giant-stitch-v0
+
+`python benchmarks/plans.py`. A plan is clean if none of its places lies inside a wall: over 200 random pairs of states,
+and over the tasks with 20 starts and goals each. Time is that of one core.
+"""
+
+STUDIES = {
+    "training": "What makes the planner learn: each variant of profile `laptop` for the same time",
+    "solver": "The trained planner by solver and network calls",
+    "candidates": "The trained planner as the best of several candidates",
+}
+
 QUALITY_HEAD = """## Quality of augmented data
 
 `scots augment DATA --out AUG`, then `scots report DATA AUG --out DIR --keep FILE`.
@@ -76,6 +88,7 @@ def _arrow(before: float | None, after: float | None) -> str:
 
 QUALITY_KEY = ("dataset", "recipe", "profile", "seed")
 EVALUATION_KEY = ("dataset", "recipe", "profile", "training_seed", "seed", "task", "max_steps", "execution")
+PLANS_KEY = ("study", "dataset", "variant")
 """What tells one result from another; of rows that agree in it the newest counts."""
 
 
@@ -188,6 +201,20 @@ def markdown(lines: Sequence[Sequence[str]]) -> str:
     return "\n".join([head, "|" + "---|" * len(lines[0]), *body])
 
 
+def plans(rows: Sequence[Row], study: str) -> str:
+    """A study of plans as Markdown."""
+    lines = [["variant", "clean pairs", "clean plans of tasks 1 to 5", "places in walls", "loss", "steps", "time"]]
+    for row in (row for row in rows if row["study"] == study):
+        tasks = ", ".join(f"{share:.0%}" for share in row["clean_tasks"])
+        spent = f"{row['minutes']:.1f} min" if "minutes" in row else f"{row['seconds']:.0f} s"
+        loss = f"{row['loss']:.3f}" if "loss" in row else ""
+        places = f"{row['places_in_walls']:.1%}"
+        shown = [f"{row['clean_pairs']:.0%}", tasks, places, loss, f"{row.get('steps', '')}", spent]
+        lines.append([row["variant"], *shown])
+    filled = [n for n in range(len(lines[0])) if any(line[n] for line in lines[1:])]
+    return markdown([[line[n] for n in filled] for line in lines])
+
+
 # --------------------------------------------------------------------------------------------------------------- pages
 
 
@@ -198,6 +225,10 @@ def page(folder: Path) -> str:
     for name, table in TABLES.items():
         parts += [f"## {table.title}\n\n`scots table {name} --seeds 0 1 2`\n", comparison(table, evaluations), ""]
     parts += [SUCCESS_FOOT, "## Time\n\nWall minutes on two CPU cores.\n", times(evaluations), ""]
+    drawn = read_rows(folder / "plans.jsonl", PLANS_KEY)
+    done = {row["study"] for row in drawn}
+    studies = {study: title for study, title in STUDIES.items() if study in done}
+    parts += [PLANS_HEAD, *(f"### {title}\n\n{plans(drawn, study)}\n" for study, title in studies.items())]
     quality = [[*QUALITY], *([cell(row) for cell in QUALITY.values()] for row in read_rows(folder / "quality.jsonl"))]
     return "\n".join([*parts, QUALITY_HEAD, markdown(quality), QUALITY_FOOT])
 

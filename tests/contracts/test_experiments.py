@@ -3,10 +3,11 @@
 import json
 import shutil
 from pathlib import Path
+from typing import get_args, get_type_hints
 
 import pytest
 
-from scots import experiments
+from scots import cli, experiments
 from scots.agents import AGENTS, configure_agent
 from scots.artifacts import train
 from scots.cli import main
@@ -157,6 +158,12 @@ def test_a_controller_of_another_environment_is_refused(folders: dict[str, Path]
     (other / "config.json").write_text(json.dumps(description))
     with pytest.raises(BadInput, match="the GCIQL was trained for pointmaze-giant-v0, not for toy-corridor-v0"):
         evaluated(folders["hd"], other)
+
+
+def test_the_command_trains_whatever_is_registered():
+    """The command line names the learners itself, so that its help does not have to load networks."""
+    hint = get_type_hints(cli.Train)["learner"]
+    assert list(get_args(hint)) == list(experiments.LEARNERS)
 
 
 def test_acting_alone(folders: dict[str, Path]):

@@ -1,0 +1,147 @@
+"""What makes a planner learn a maze on a CPU: plan cleanliness against processor minutes of training.
+
+    python benchmarks/plans.py train AUG --minutes 3        # every variant below, one row each
+    python benchmarks/plans.py draw DIR --embedding DIR     # a trained planner: solvers, and ranked candidates
+
+A plan is clean if none of its places lies inside a wall: over 200 random pairs of states, and over the five tasks with
+20 starts and goals each. The pairs have seeds of their own, which no evaluation uses. Rows go to results/plans.jsonl.
+"""
+
+import argparse
+import json
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from scots import formats
+from scots.artifacts import train
+from scots.config import Seeds
+from scots.embedding import TemporalDistance
+from scots.files import append_rows
+from scots.planners import Planner
+from scots.planners.hd import HierarchicalDiffuser, HierarchicalDiffuserConfig, configure_hd
+from scots.planners.ranked import RankedPlanner
+from scots.sources.maze import Maze, maze_of
+from scots.trajectories import Array, Trajectories
+
+ROWS = Path("results/plans.jsonl")
+SEEDS = Seeds(4242)
+PAIRS, STARTS = 200, 20
+MEASURED_STEPS = 20  # to learn how long a step takes
+
+VARIANTS: dict[str, dict[str, object]] = {
+    "laptop": {},
+    "noise prediction": {"prediction": "eps"},
+    "x0 prediction": {"prediction": "x0"},
+    "no Fourier features": {"high.octaves": 0, "low.octaves": 0},
+    "3 octaves": {"high.octaves": 3},
+    "chord frame": {"high.frame": "chord"},
+    "64 x 4": {"high.width": 64},
+    "128 x 2": {"high.depth": 2},
+    "batch 256": {"training.batch_size": 256, "training.learning_rate": 2e-3},
+    "learning rate 3e-4": {"training.learning_rate": 3e-4},
+    "always arriving early": {"hold": 1.0},
+    "EMA 0.9999": {"ema": 0.9999},
+}
+
+
+def pairs_of(data: Trajectories, maze: Maze) -> tuple[Array, Array]:
+    """Starts and goals (B, 2): random pairs of states, then the tasks with jitter."""
+    rng = SEEDS.stream("pairs")
+    random = data.positions[rng.integers(data.rows, size=(PAIRS, 2))]
+    tasks = np.array([[maze.centre(start), maze.centre(goal)] for start, goal in maze.tasks])
+    jittered = np.repeat(tasks, STARTS, axis=0) + rng.uniform(-1, 1, (len(tasks) * STARTS, 2, 2))
+    both = np.concatenate([random, jittered]).astype(np.float32)
+    return both[:, 0], both[:, 1]
+
+
+def cleanliness(planner: Planner, pairs: tuple[Array, Array], maze: Maze) -> dict[str, object]:
+    """How many plans are clean, and how much of them is in walls."""
+    starts, goals = pairs
+    rng = [SEEDS.stream("waypoints", n) for n in range(len(starts))]
+    waypoints = planner.waypoints(starts, goals, rng)
+    ends = np.stack([waypoints[:, :-1], waypoints[:, 1:]], axis=2).reshape(-1, 2, waypoints.shape[-1])
+    dense = planner.infill(ends, [SEEDS.stream("infill", n) for n in range(len(ends))])
+    inside = maze.in_wall(dense).reshape(len(starts), -1)
+    clean = ~inside.any(axis=1)
+    return {
+        "clean_pairs": float(clean[:PAIRS].mean()),
+        "clean_tasks": clean[PAIRS:].reshape(-1, STARTS).mean(axis=1).round(2).tolist(),
+        "places_in_walls": float(inside.mean()),
+    }
+
+
+def train_variant(name: str, data: Trajectories, maze: Maze, minutes: float, folder: Path) -> None:
+    """Train for so many processor minutes and measure the plans."""
+    config: HierarchicalDiffuserConfig = configure_hd(data)
+    for path, value in VARIANTS[name].items():
+        config = config.but(path, value)
+    steps = _steps(config, data, 60 * minutes, folder / "timed")
+    begin = time.process_time()
+    training = replace(config.training, steps=steps)
+    planner = train(HierarchicalDiffuser, replace(config, training=training), data, 0, folder / "planner", name)
+    spent = (time.process_time() - begin) / 60
+    loss = json.loads((folder / "planner" / "metrics.jsonl").read_text().splitlines()[-1])["high"]
+    row = {"study": "training", "dataset": data.meta.dataset, "variant": name, "steps": steps}
+    _keep(row | {"minutes": round(spent, 2), "loss": loss} | cleanliness(planner, pairs_of(data, maze), maze))
+
+
+def _steps(config: HierarchicalDiffuserConfig, data: Trajectories, seconds: float, folder: Path) -> int:
+    """As many steps as fit into the time."""
+    short = replace(config, training=replace(config.training, steps=MEASURED_STEPS))
+    begin = time.process_time()
+    train(HierarchicalDiffuser, short, data, 0, folder, "timing")
+    return int(seconds / ((time.process_time() - begin) / MEASURED_STEPS))
+
+
+def draw(planner: HierarchicalDiffuser, embedding: TemporalDistance, data: Trajectories, maze: Maze) -> None:
+    """The same planner drawn by other solvers, and as the best of several candidates."""
+    pairs, sampling = pairs_of(data, maze), planner.high.config.sampling
+    row = {"study": "solver", "dataset": data.meta.dataset}
+    for order, steps in ((1, 20), (1, 10), (2, 20), (2, 10), (2, 5), (2, 3)):
+        planner.high.config = replace(planner.high.config, sampling=replace(sampling, order=order, steps=steps))
+        begin = time.process_time()
+        found = cleanliness(planner, pairs, maze)
+        seconds = round(time.process_time() - begin, 1)
+        _keep(row | {"variant": f"{'DDIM' if order == 1 else 'DPM-Solver++'} {steps}", "seconds": seconds} | found)
+    planner.high.config = replace(planner.high.config, sampling=sampling)
+    template = embedding.scale.mean.numpy()
+    for candidates in (1, 2, 4, 8, 16):
+        ranked = RankedPlanner(planner, embedding, template, planner.meta.position, candidates)
+        begin = time.process_time()
+        found = cleanliness(ranked, pairs, maze)
+        seconds = round(time.process_time() - begin, 1)
+        _keep(row | {"study": "candidates", "variant": str(candidates), "seconds": seconds} | found)
+
+
+def _keep(row: dict[str, object]) -> None:
+    print(json.dumps(row), flush=True)
+    append_rows(ROWS, [row])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("study", choices=["train", "draw"])
+    parser.add_argument("path", type=Path, help="augmented data, or the folder of a trained planner")
+    parser.add_argument("--data", type=Path, help="augmented data the planner was trained on")
+    parser.add_argument("--embedding", type=Path, help="folder of the embedding that ranks candidates")
+    parser.add_argument("--minutes", type=float, default=3.0)
+    parser.add_argument("--variants", nargs="*", default=list(VARIANTS), choices=list(VARIANTS))
+    parser.add_argument("--out", type=Path, default=Path("runs/plans"))
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    data = formats.read(options.path if options.study == "train" else options.data)
+    maze = maze_of(data.meta)
+    assert maze is not None, "plans are checked against the walls of a maze"
+    if options.study == "draw":
+        draw(HierarchicalDiffuser.load(options.path), TemporalDistance.load(options.embedding), data, maze)
+        return
+    for name in options.variants:
+        train_variant(name, data, maze, options.minutes, options.out / name.replace(" ", "-"))
+
+
+if __name__ == "__main__":
+    main()
