@@ -9,11 +9,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from scots.agents.shared import clipped_mean, ddpg_bc, draw, sized_for
 from scots.config import Config
 from scots.errors import BadInput
-from scots.nets import Ensemble, GaussianActor, Scale, Value, frozen, log_density
+from scots.nets import Ensemble, GaussianActor, Scale, Value, frozen
 from scots.training import Batch, Model, SlowCopy, TrainingConfig
-from scots.trajectories import Array, GoalMix, Normalizer, Trajectories, sample_goals
+from scots.trajectories import Array, GoalMix, Trajectories
 
 
 @dataclass(frozen=True)
@@ -53,27 +54,12 @@ class GCIQL(Model):
     @classmethod
     def for_data(cls, config: GCIQLConfig, data: Trajectories) -> Self:
         """Sized for the observations and actions of a dataset."""
-        if data.actions is None:
-            raise BadInput("this dataset has no actions, so no agent can be learned from it")
-        model = cls(config, {"observation": data.observations.shape[1], "action": data.actions.shape[1]})
-        if config.normalize:
-            model.scale.fit(Normalizer.fit(data.observations))
-        return model
+        return sized_for(cls, config, data)
 
     def batch(self, data: Trajectories, size: int, rng: np.random.Generator) -> Batch:
         """Transitions s, a -> s', a goal for the values and whether s is that goal, and a goal for the actor."""
-        assert data.actions is not None
-        rows = data.random_rows(2, size, rng)
-        goals = sample_goals(data, rows, self.config.value_goals, self.config.discount, rng)
-        actor_goals = sample_goals(data, rows, self.config.actor_goals, self.config.discount, rng)
-        arrays = {
-            "state": data.observations[rows],
-            "action": data.actions[rows],
-            "next_state": data.observations[rows + 1],
-            "goal": data.observations[goals],
-            "arrived": goals == rows,
-            "actor_goal": data.observations[actor_goals],
-        }
+        rows, goals, arrays = draw(self.config, data, size, rng)
+        arrays |= {"next_state": data.observations[rows + 1], "arrived": goals == rows}
         return {name: torch.from_numpy(values) for name, values in arrays.items()}
 
     def value_loss(self, batch: Batch) -> Tensor:
@@ -94,12 +80,11 @@ class GCIQL(Model):
         return (self.critics(state, goal, action) - wanted).square().sum(0).mean()
 
     def actor_loss(self, batch: Batch) -> Tensor:
-        """DDPG+BC: minus the lower critic at the actor's action over its mean size, minus alpha log pi(a | s, g)."""
+        """DDPG+BC with the lower critic at the actor's action."""
         state, goal, action = batch["state"], batch["actor_goal"], batch["action"]
         mean = self.actor(state, goal)
         quality = frozen(self.critics, state, goal, mean.clamp(-1, 1)).amin(0)
-        size = quality.detach().abs().mean() + 1e-6
-        return -quality.mean() / size - self.config.alpha * log_density(action, mean).mean()
+        return ddpg_bc(quality, action, mean, self.config.alpha)
 
     def loss(self, batch: Batch, generator: torch.Generator) -> tuple[Tensor, dict[str, Tensor]]:
         """The sum of all losses; each moves its own network only."""
@@ -112,8 +97,6 @@ class GCIQL(Model):
         """The target critics."""
         return [(self.targets, self.critics)]
 
-    @torch.no_grad()
     def act(self, observations: Array, goals: Array, rng: np.random.Generator) -> Array:
         """The mean action, clipped: (B, O), (B, O) -> (B, A) in [-1, 1]; the same whatever `rng`."""
-        tensors = (torch.tensor(values, dtype=torch.float32, device=self.device) for values in (observations, goals))
-        return self.actor(*map(self.scale, tensors)).clamp(-1, 1).cpu().numpy()
+        return clipped_mean(self, observations, goals)
