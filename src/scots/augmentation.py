@@ -103,7 +103,7 @@ def _laptop(config: ScotsConfig, data: Trajectories) -> ScotsConfig:
         form="constrained",
         hidden=(256, 256, 256),
         normalize=True,
-        training=TrainingConfig(steps=3000, batch_size=1024, learning_rate=1e-3, schedule="cosine", warmup=100),
+        training=TrainingConfig(steps=4000, batch_size=1024, learning_rate=1e-3, schedule="cosine", warmup=100),
     )
     stitcher = replace(
         config.stitcher,

@@ -17,6 +17,7 @@ from scots.training import Batch, Model, SlowCopy, TrainingConfig
 from scots.trajectories import Array, GoalMix, Normalizer, Trajectories, sample_goals
 
 ENCODE_ROWS = 1 << 16  # rows embedded together
+CHANGE_STEPS, CHANGE_ROWS = 5, 200_000  # over which and on how many rows the change of a column is measured
 
 
 class Encoder(Protocol):
@@ -33,7 +34,7 @@ class TemporalDistanceConfig(Config):
     form: Literal["expectile", "constrained"] = "expectile"
     latent: int = 32  # Z
     hidden: tuple[int, ...] = (512, 512, 512)
-    normalize: bool = False  # the paper embeds raw observations
+    normalize: bool = False  # columns in units of their change over a few steps; the paper embeds raw observations
     training: TrainingConfig = TrainingConfig(steps=1_000_000, batch_size=1024, learning_rate=3e-4)
     # form "expectile"
     discount: float = 0.99  # gamma; 0.995 for the giant mazes
@@ -41,12 +42,15 @@ class TemporalDistanceConfig(Config):
     target_rate: float = 0.995
     goals: GoalMix = GoalMix(current=0.0, trajectory=0.625, random=0.375)
     # form "constrained"
+    horizon: int = 25  # most steps between two states of an episode whose distance is constrained
     reach: float = 40.0  # steps over which random pairs push each other apart
-    penalty: float = 100.0  # price of a step longer than one
+    penalty: float = 100.0  # price of a distance larger than the steps it took
 
     def __post_init__(self) -> None:
         if not 0 < self.discount < 1 or not 0.5 <= self.expectile < 1:
             raise BadInput(f"discount must be in (0, 1) and expectile in [0.5, 1): {self.discount}, {self.expectile}")
+        if self.horizon < 1:
+            raise BadInput(f"the horizon must be at least one step, got {self.horizon}")
 
 
 class TemporalDistance(Model):
@@ -55,8 +59,10 @@ class TemporalDistance(Model):
     Form "expectile" is the paper's: V(s, g) = -|phi(s) - phi(g)| learned by expectile TD with two heads and targets;
     the first head embeds. Its distances saturate at 1 / (1 - discount) and spread one step per update.
 
-    Form "constrained" needs no bootstrapping: push random pairs apart while every recorded step stays at most one long.
-    The steps of a shortest path then add up to the distance, and nothing larger is allowed.
+    Form "constrained" needs no bootstrapping: push random pairs apart while states recorded k steps apart stay at most
+    k long apart, for k up to a horizon. The steps of a shortest path then add up to the distance, and nothing larger is
+    allowed. One step alone would do for a point; a body with limbs changes its posture so fast that each step is used
+    up by it, while over many steps posture only comes and goes and what is left is the way.
     """
 
     config_class = TemporalDistanceConfig
@@ -74,16 +80,20 @@ class TemporalDistance(Model):
         """Sized for the observations of a dataset."""
         model = cls(config, {"observation": data.observations.shape[1]})
         if config.normalize:
-            model.scale.fit(Normalizer.fit(data.observations))
+            model.scale.fit(_changes(data))
         return model
 
     def batch(self, data: Trajectories, size: int, rng: np.random.Generator) -> Batch:
-        """Transitions s -> s', and goals g for the expectile form."""
+        """States s with s' and goals g for the expectile form, with a later state and how much later for the other."""
         rows = data.random_rows(2, size, rng)
-        batch = {"state": data.observations[rows], "next_state": data.observations[rows + 1]}
+        batch = {"state": data.observations[rows]}
         if self.config.form == "expectile":
             goals = sample_goals(data, rows, self.config.goals, self.config.discount, rng)
+            batch |= {"next_state": data.observations[rows + 1]}
             batch |= {"goal": data.observations[goals], "arrived": goals == rows}
+        else:
+            later = _later(data, rows, rng.integers(self.config.horizon, size=size) + 1)
+            batch |= {"later_state": data.observations[later], "steps": (later - rows).astype(np.float32)}
         return {name: torch.from_numpy(np.asarray(values)) for name, values in batch.items()}
 
     def loss(self, batch: Batch, generator: torch.Generator) -> tuple[Tensor, dict[str, Tensor]]:
@@ -105,10 +115,10 @@ class TemporalDistance(Model):
         return loss, {"value": values.mean(), "advantage": advantage.mean()}
 
     def constrained_loss(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
-        """Push random pairs apart, softly beyond `reach`, while recorded steps stay at most one long."""
-        both = torch.cat([batch["state"], batch["next_state"]])
-        here, following = self.heads[0](self.scale(both)).chunk(2)
-        step, apart = _distance(here, following), _distance(here, here.roll(1, 0))
+        """Push random pairs apart, softly beyond `reach`, while recorded ones stay within the steps between them."""
+        both = torch.cat([batch["state"], batch["later_state"]])
+        here, later = self.heads[0](self.scale(both)).chunk(2)
+        step, apart = _distance(here, later) / batch["steps"], _distance(here, here.roll(1, 0))
         excess = functional.relu(step - 1).square().mean()
         push = self.config.reach * functional.softplus(-apart / self.config.reach).mean()
         return push + self.config.penalty * excess, {
@@ -138,6 +148,23 @@ class RawState:
     def encode(self, observations: Array) -> Array:
         """(N, O) -> (N, O)."""
         return self._normalizer.normalize(np.asarray(observations)).astype(np.float32)
+
+
+def _later(data: Trajectories, rows: Array, steps: int | Array) -> Array:
+    """The rows so many steps later, or the last of their episode where it ends before."""
+    return np.minimum(rows + steps, data.last_row_of(rows))
+
+
+def _changes(data: Trajectories) -> Normalizer:
+    """Columns in units of their change over a few steps, or of their spread where they do not change.
+
+    In units of its spread a place moves by a hundredth in a step, a joint by one: the network would see joints alone.
+    """
+    spread = Normalizer.fit(data.observations)
+    rows = data.random_rows(2, CHANGE_ROWS, np.random.default_rng(0))
+    moved = data.observations[_later(data, rows, CHANGE_STEPS)] - data.observations[rows]
+    change = np.sqrt(np.square(moved, dtype=np.float64).mean(axis=0)).astype(np.float32)
+    return Normalizer(spread.mean, np.where(change > 0, change, spread.std))
 
 
 def _distance(a: Tensor, b: Tensor) -> Tensor:
