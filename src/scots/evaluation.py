@@ -140,6 +140,7 @@ class EvalResult(Config):
     versions: dict[str, str]
     seconds: float  # wall time of the whole evaluation, shared out over its tasks
     stages: dict[str, float]  # wall time of what came before, where it is known
+    artifacts: dict[str, str]  # stage -> folder of what it made; the name says what went into it
 
 
 def evaluate(
@@ -151,6 +152,7 @@ def evaluate(
     profile: str,
     training_seed: int | None,
     stages: dict[str, float] | None = None,
+    artifacts: dict[str, str] | None = None,
     episodes: int = 50,
     limits: Sequence[int] | None = None,
     seed: int = 0,
@@ -178,6 +180,7 @@ def evaluate(
         versions={name: version(name) for name in _packages(meta)},
         seconds=round((time.monotonic() - begin) / len(tasks), 2),
         stages=stages or {},
+        artifacts=artifacts or {},
     )
     rows = []
     for limit in limits:

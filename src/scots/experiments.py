@@ -115,6 +115,7 @@ class Line:
                 profile=self.run.profile,
                 training_seed=self.run.training_seed,
                 stages=self.seconds(),
+                artifacts={name: self._folder(name).name for name in self.run.stages[:-1]},
                 episodes=EPISODES[self.run.profile],
                 seed=self.run.seed,
             )
@@ -200,6 +201,7 @@ class Trained:
     recipe: Recipe
     profile: str
     seed: int | None  # of the training
+    artifacts: dict[str, str]  # the folders by name
 
     @classmethod
     def load(
@@ -226,12 +228,21 @@ class Trained:
             execution = execution.but(path, value)
         acts = acting(learner, policy, execution, TemporalDistance.load(embedding) if embedding else None)
         recipe = recipe_of(learner, policy, {f"execution.{path}": value for path, value in (settings or {}).items()})
-        return cls(acts, meta, recipe, learner.config.profile, learner.seed)
+        folders = {"learner": folder.name, **({"controller": controller.name} if controller else {})}
+        return cls(acts, meta, recipe, learner.config.profile, learner.seed, folders)
 
     def evaluate(self, tasks: Sequence[Task] | None = None, **options: Any) -> list[EvalResult]:
         """Success per task; the options are those of `evaluation.evaluate`."""
-        known: dict[str, Any] = {"recipe": self.recipe, "profile": self.profile, "training_seed": self.seed}
-        return evaluate(self.controller, self.meta, tasks, **known, **options)
+        return evaluate(
+            self.controller,
+            self.meta,
+            tasks,
+            recipe=self.recipe,
+            profile=self.profile,
+            training_seed=self.seed,
+            artifacts=self.artifacts,
+            **options,
+        )
 
 
 def meta_of_id(dataset: str) -> Meta:

@@ -50,7 +50,8 @@ def test_a_run_does_every_stage_once_and_continues(home: Path, monkeypatch: pyte
     assert (row.dataset, row.recipe, row.profile, row.training_seed, row.seed) == (toy.ID, SCOTS, "smoke", 0, 0)
     assert row.origin == "made here, stitched here"
     assert row.execution == Execution()
-    assert set(row.stages) == {"augment", "learner", "controller"}
+    assert set(row.stages) == set(row.artifacts) == {"augment", "learner", "controller"}
+    assert all((home / "home" / "artifacts" / name).exists() for name in row.artifacts.values())
     assert all(seconds > 0 for seconds in row.stages.values())
     with monkeypatch.context() as patch:
         patch.setattr(experiments, "evaluate", lambda *_, **__: pytest.fail("evaluated twice"))

@@ -246,9 +246,11 @@ def configure_hd(data: Trajectories, profile: Profile = "laptop") -> Hierarchica
     augmented = data.meta.stitching is not None
     long = "explore" in name or (augmented and "giant" in name)
     waypoints = {(False, False): 5, (False, True): 17, (True, False): 21, (True, True): 41}[augmented, long]
-    return replace(
-        config, waypoints=min(waypoints, _fitting(usual, config.stride)) if profile == "smoke" else waypoints
-    )
+    if profile == "smoke":
+        waypoints = min(waypoints, _fitting(usual, config.stride))
+    if profile == "laptop":  # a long plan takes longer to learn
+        config = config.but("training.steps", max(3000, 300 * waypoints))
+    return replace(config, waypoints=waypoints)
 
 
 def _fitting(states: int, stride: int) -> int:
