@@ -18,7 +18,9 @@ from scots.trajectories import sample_goals as sample_goals
 if TYPE_CHECKING:
     from scots.augmentation import Recipe
     from scots.config import Profile
+    from scots.evaluation import EvalResult
     from scots.quality import Quality
+    from scots.training import Model
 
 
 def augment(
@@ -34,6 +36,23 @@ def augment(
     for name, value in changes.items():
         config = config.but(name.replace("__", "."), value)
     return augmentation.augment(data, config, seed=seed)
+
+
+def train(learner: str, data: Trajectories, profile: Profile = "laptop", seed: int = 0) -> Model:
+    """A planner ("hd") or an agent ("gciql", "crl") trained on a dataset; it is kept for the next call."""
+    from scots import experiments
+
+    return experiments.train_learner(learner, data, profile, seed)
+
+
+def evaluate(learner: Model, controller: Model | None = None, **options: Any) -> list[EvalResult]:
+    """Success per task of a planner with the agent that follows its plans, or of an agent, where they were trained.
+
+    The options are those of `scots.evaluation.evaluate`, such as `episodes=50` and `seed=0`.
+    """
+    from scots.experiments import Trained
+
+    return Trained.of(learner, controller).evaluate(**options)
 
 
 def report(data: Trajectories, aug: Trajectories) -> Quality:

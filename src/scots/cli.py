@@ -300,7 +300,7 @@ class Train:
 
         data = sources.load(self.data)
         data = data.but_meta(position=analysis.position_columns(data, self.position)[0])
-        experiments.train_folder(self.learner, data, self.profile, self.seed, self.out)
+        experiments.train_learner(self.learner, data, self.profile, self.seed, self.out)
         print(self.out)
 
 
@@ -352,7 +352,7 @@ class Evaluate:
 
         settings = {"replan_every": self.replan, "lookahead": self.lookahead, "candidates": self.candidates}
         chosen = {name: value for name, value in settings.items() if value is not None}
-        models = Trained.load(self.model, self.controller, self.embedding, self.dataset, chosen)
+        models = Trained.load(self.model, self.controller, self.embedding, dataset=self.dataset, settings=chosen)
         meta = models.meta
         tasks = chosen_tasks(meta, self.tasks) if self.tasks else tasks_of(meta)
         limits = step_limits(meta.dataset) if self.max_steps is None else (self.max_steps,)

@@ -186,10 +186,13 @@ def collected_folder(dataset: str) -> Path:
 # ----------------------------------------------------------------------------------------------------- trained models
 
 
-def train_folder(name: str, data: Trajectories, profile: Profile, seed: int, folder: Path) -> None:
-    """Train a planner or an agent with the settings for a dataset, into a folder of the user's."""
-    configure = configure_planner if name in PLANNERS else configure_agent
-    train(LEARNERS[name], configure(name, data, profile), data, seed, folder, name)
+def train_learner(name: str, data: Trajectories, profile: Profile, seed: int, folder: Path | None = None) -> Model:
+    """Train a planner or an agent with the settings for a dataset; without a folder it is kept among the artifacts."""
+    configure = configure_planner if name in PLANNERS else configure_agent  # which names what it does not know
+    config = configure(name, data, profile)
+    if folder is None:
+        return trained(LEARNERS[name], config, data, seed, name)
+    return train(LEARNERS[name], config, data, seed, folder, name)
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,11 +207,19 @@ class Trained:
     artifacts: dict[str, str]  # the folders by name
 
     @classmethod
-    def load(
+    def load(cls, folder: Path, controller: Path | None = None, embedding: Path | None = None, **options: Any) -> Self:
+        """From their folders; the options are those of `of`."""
+        learner, policy = load_learner(folder), load_learner(controller) if controller else None
+        ranking = TemporalDistance.load(embedding) if embedding else None
+        folders = {"learner": folder.name, **({"controller": controller.name} if controller else {})}
+        return replace(cls.of(learner, policy, ranking, **options), artifacts=folders)
+
+    @classmethod
+    def of(
         cls,
-        folder: Path,
-        controller: Path | None = None,
-        embedding: Path | None = None,
+        learner: Model,
+        policy: Model | None = None,
+        embedding: TemporalDistance | None = None,
         dataset: str | None = None,
         settings: dict[str, Any] | None = None,
     ) -> Self:
@@ -216,20 +227,17 @@ class Trained:
 
         `dataset` is where to act, by default where they were trained; `settings` change how plans are followed.
         """
-        learner = load_learner(folder)
-        policy = load_learner(controller) if controller else None
         meta = learner.meta
         if dataset is not None:
             meta = replace(meta_of_id(dataset), provenance=meta.provenance)
         for model in (learner, *([policy] if policy else [])):
             check_environment(model, meta)
-        execution = execution_of(meta.dataset or "")
-        for path, value in (settings or {}).items():
+        execution, changes = execution_of(meta.dataset or ""), settings or {}
+        for path, value in changes.items():
             execution = execution.but(path, value)
-        acts = acting(learner, policy, execution, TemporalDistance.load(embedding) if embedding else None)
-        recipe = recipe_of(learner, policy, {f"execution.{path}": value for path, value in (settings or {}).items()})
-        folders = {"learner": folder.name, **({"controller": controller.name} if controller else {})}
-        return cls(acts, meta, recipe, learner.config.profile, learner.seed, folders)
+        controller = acting(learner, policy, execution, embedding)
+        recipe = recipe_of(learner, policy, {f"execution.{path}": value for path, value in changes.items()})
+        return cls(controller, meta, recipe, learner.config.profile, learner.seed, {})
 
     def evaluate(self, tasks: Sequence[Task] | None = None, **options: Any) -> list[EvalResult]:
         """Success per task; the options are those of `evaluation.evaluate`."""
