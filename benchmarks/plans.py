@@ -34,14 +34,15 @@ MEASURED_STEPS = 20  # to learn how long a step takes
 
 VARIANTS: dict[str, dict[str, object]] = {
     "laptop": {},
+    "two levels": {"leap": 1},
     "noise prediction": {"prediction": "eps"},
     "x0 prediction": {"prediction": "x0"},
-    "no Fourier features": {"high.octaves": 0, "low.octaves": 0},
-    "3 octaves": {"high.octaves": 3},
+    "no Fourier features": {"high.octaves": 0, "middle.octaves": 0, "low.octaves": 0},
+    "3 octaves": {"high.octaves": 3, "middle.octaves": 3},
     "chord frame": {"high.frame": "chord"},
-    "64 x 4": {"high.width": 64},
-    "128 x 2": {"high.depth": 2},
-    "batch 256": {"training.batch_size": 256, "training.learning_rate": 2e-3},
+    "64 x 4": {"high.width": 64, "middle.width": 64},
+    "128 x 2": {"high.depth": 2, "middle.depth": 2},
+    "batch 512": {"training.batch_size": 512, "training.learning_rate": 2e-3},
     "learning rate 3e-4": {"training.learning_rate": 3e-4},
     "always arriving early": {"hold": 1.0},
     "EMA 0.9999": {"ema": 0.9999},
@@ -99,15 +100,17 @@ def _steps(config: HierarchicalDiffuserConfig, data: Trajectories, seconds: floa
 
 def draw(planner: HierarchicalDiffuser, embedding: TemporalDistance, data: Trajectories, maze: Maze) -> None:
     """The same planner drawn by other solvers, and as the best of several candidates."""
-    pairs, sampling = pairs_of(data, maze), planner.high.config.sampling
+    pairs, sampling = pairs_of(data, maze), planner.level("high").config.sampling
     row = {"study": "solver", "dataset": data.meta.dataset}
     for order, steps in ((1, 20), (1, 10), (2, 20), (2, 10), (2, 5), (2, 3)):
-        planner.high.config = replace(planner.high.config, sampling=replace(sampling, order=order, steps=steps))
+        planner.level("high").config = replace(
+            planner.level("high").config, sampling=replace(sampling, order=order, steps=steps)
+        )
         begin = time.process_time()
         found = cleanliness(planner, pairs, maze)
         seconds = round(time.process_time() - begin, 1)
         _keep(row | {"variant": f"{'DDIM' if order == 1 else 'DPM-Solver++'} {steps}", "seconds": seconds} | found)
-    planner.high.config = replace(planner.high.config, sampling=sampling)
+    planner.level("high").config = replace(planner.level("high").config, sampling=sampling)
     template = embedding.scale.mean.numpy()
     for candidates in (1, 2, 4, 8, 16):
         ranked = RankedPlanner(planner, embedding, template, planner.meta.position, candidates)

@@ -69,6 +69,32 @@ def test_plans_begin_end_and_pass_exactly_where_they_should(
     assert not np.array_equal(plan, model.plan(start, goal, np.random.default_rng(seed + 1)))
 
 
+def test_with_a_leap_a_middle_level_plans_the_waypoints_between():
+    """The waypoints that the high level planned stay; each level has windows of its own spacing."""
+    data = replace(DATA, observations=np.stack([np.arange(330), np.zeros(330)], axis=1))
+    config = replace(CONFIG, waypoints=7, stride=4, leap=3, middle=SMALL)
+    model = planner(config, data)
+    assert {name: (tokens, spacing) for name, (_, tokens, spacing) in config.levels().items()} == {
+        "high": (3, 12),
+        "middle": (4, 4),
+        "low": (5, 1),
+    }
+    batch = model.batch(data, 100, np.random.default_rng(0))
+    assert [int(batch[name][0, :, 0].diff().unique()) for name in config.levels()] == [12, 4, 1]
+    start, goal = DATA.observations[[3, 90]], DATA.observations[[250, 4]]
+    planned = model._drawn("high", np.stack([start, goal], axis=1), rngs(0, 1))
+    waypoints = model.waypoints(start, goal, rngs(0, 1))
+    assert waypoints.shape == (2, 7, 2)
+    assert np.array_equal(waypoints[:, ::3], planned)
+    assert len(np.unique(waypoints.reshape(-1, 2), axis=0)) == 14
+    plan = model.plan(start, goal, np.random.default_rng(0))
+    assert plan.shape == (2, 25, 2)
+    assert set(model.loss(batch, torch.Generator())[1]) == {"high", "middle", "low"}
+    for leap in (0, 4, 6):
+        with pytest.raises(BadInput, match=f"a leap of {leap} does not divide"):
+            replace(config, leap=leap)
+
+
 def test_infill_keeps_both_waypoints():
     ends = DATA.observations[np.arange(8).reshape(4, 2) * 11]
     segments = planner().infill(ends, rngs(0, 1, 2, 3))
@@ -114,9 +140,9 @@ def test_levels_share_no_weights_and_both_are_followed():
     model = planner()
     loss, _ = model.loss(model.batch(DATA, 8, np.random.default_rng(0)), torch.Generator())
     loss.backward()
-    for level in (model.high, model.low):
+    for level in (model.level("high"), model.level("low")):
         assert all(parameter.grad is not None for parameter in level.net.parameters())
-    assert [source for _, source in model.slow_copies()] == [model.high.net, model.low.net]
+    assert [source for _, source in model.slow_copies()] == [model.level("high").net, model.level("low").net]
 
 
 def test_positions_are_scaled_by_the_data_it_learns_from():
@@ -136,13 +162,13 @@ def test_the_chord_frame_begins_with_straight_lines():
     ends = DATA.observations[[[0, 100], [7, 200]]]
     segments = model.infill(ends, rngs(0, 1))
     np.testing.assert_allclose(segments, np.linspace(*ends.swapaxes(0, 1), 9, axis=1), atol=1e-5)
-    assert 0 < model.low.deviation.max() < model.high.deviation.max()
+    assert 0 < model.level("low").deviation.max() < model.level("high").deviation.max()
 
 
 @pytest.mark.parametrize("frame", ["absolute", "chord"])
 def test_every_token_is_told_where_it_and_both_ends_are(frame):
     """The network is replaced by one that answers what it was told."""
-    level = planner(replace(CONFIG, low=replace(SMALL, frame=frame, octaves=2))).low
+    level = planner(replace(CONFIG, low=replace(SMALL, frame=frame, octaves=2))).level("low")
     level.deviation.copy_(torch.tensor([2.0, 3.0]))
     sequence, line = torch.randn(4, 9, 2), torch.randn(4, 9, 2) if frame == "chord" else None
     told = level._told(lambda _, __, context: context, sequence, torch.zeros(4), line)

@@ -3,7 +3,9 @@
     high    w0 ------------ w1 ------------ w2 ... w_{W-1}      W waypoints, `stride` steps apart
     low     p0 p1 ... p24 p25                                   stride + 1 consecutive places between two waypoints
 
-Both plan in position space, both have their first and last place clamped, both learn to arrive early and wait.
+All plan in position space, have their first and last place clamped, and learn to arrive early and wait. With a `leap`
+above one the high level plans only every so many waypoints and a middle level those between: few far places are
+learned from few samples, and what lies between near ones is learned from anywhere in the data.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 import torch
@@ -37,6 +39,7 @@ class LevelConfig(Config):
     head_width: int = 32
     frame: Frame = "absolute"
     octaves: int = 0  # of Fourier features of its place and of both ends that every token is told; 0: none
+    share: float = 1.0  # of the batch that it is trained on
     sampling: SamplingConfig = SamplingConfig()
 
 
@@ -50,7 +53,9 @@ class HierarchicalDiffuserConfig(Config):
     profile: str = "custom"
     waypoints: int = 21  # W
     stride: int = 25  # steps between waypoints
+    leap: int = 1  # waypoints from one that the high level plans to the next; 1: it plans them all
     high: LevelConfig = LevelConfig()
+    middle: LevelConfig = LevelConfig()
     low: LevelConfig = LevelConfig()
     prediction: Prediction = "eps"
     hold: float = 1.0  # share of training windows that arrive early and wait
@@ -64,11 +69,22 @@ class HierarchicalDiffuserConfig(Config):
             raise BadInput(f"{self.waypoints} waypoints leave nothing to plan between start and goal; use at least 3")
         if self.stride < 2:
             raise BadInput(f"waypoints {self.stride} steps apart have nothing between them; use a stride of at least 2")
+        if self.leap < 1 or (self.waypoints - 1) % self.leap or self.waypoints - 1 < 2 * self.leap:
+            raise BadInput(f"a leap of {self.leap} does not divide the way over {self.waypoints} waypoints")
 
     @property
     def horizon(self) -> int:
         """Places of a dense plan, start and goal included."""
         return self.stride * (self.waypoints - 1) + 1
+
+    def levels(self) -> dict[str, tuple[LevelConfig, int, int]]:
+        """Each level by name: its config, how many places it plans, and the steps between them."""
+        every = {
+            "high": (self.high, (self.waypoints - 1) // self.leap + 1, self.leap * self.stride),
+            "middle": (self.middle, self.leap + 1, self.stride),
+            "low": (self.low, self.stride + 1, 1),
+        }
+        return {name: level for name, level in every.items() if name != "middle" or self.leap > 1}
 
 
 class Level(nn.Module):
@@ -120,9 +136,11 @@ class HierarchicalDiffuser(Model):
 
     def __init__(self, config: HierarchicalDiffuserConfig, sizes: dict[str, int]) -> None:
         super().__init__(config, sizes)
-        self.scale = Scale(sizes["position"])
-        self.high = Level(config.high, sizes["position"], config.waypoints, config.ema)
-        self.low = Level(config.low, sizes["position"], config.stride + 1, config.ema)
+        columns = sizes["position"]
+        self.scale = Scale(columns)
+        self.levels = nn.ModuleDict(
+            {name: Level(level, columns, places, config.ema) for name, (level, places, _) in config.levels().items()}
+        )
 
     @classmethod
     def for_data(cls, config: HierarchicalDiffuserConfig, data: Trajectories) -> Self:
@@ -140,35 +158,35 @@ class HierarchicalDiffuser(Model):
         model = cls(config, {"position": len(data.meta.position)})
         model.scale.fit(Normalizer.fit(data.positions))
         windows = model.batch(data, 10_000, np.random.default_rng(0))
-        for name, level in model.levels().items():
-            level.deviation.copy_(diffusion.chord_deviation(model.scale(windows[name])))
+        for name in model.levels:
+            model.level(name).deviation.copy_(diffusion.chord_deviation(model.scale(windows[name])))
         return model
 
-    def levels(self) -> dict[str, Level]:
-        """Both levels by name."""
-        return {"high": self.high, "low": self.low}
+    def level(self, name: str) -> Level:
+        """A level by name."""
+        return cast(Level, self.levels[name])
 
     def batch(self, data: Trajectories, size: int, rng: np.random.Generator) -> Batch:
-        """Windows of both levels, each uniform over the dataset, and after which place each of them waits."""
-        drawn, strides = {}, {"high": self.stride, "low": 1}
-        for name, level in self.levels().items():
-            places = strides[name] * np.arange(level.tokens)
-            rows = data.random_rows(int(places[-1]) + 1, size, rng)[:, None] + places
+        """Windows of every level, each uniform over the dataset, and after which place each of them waits."""
+        drawn = {}
+        for name, (level, tokens, spacing) in self.config.levels().items():
+            places, count = spacing * np.arange(tokens), max(1, round(level.share * size))
+            rows = data.random_rows(int(places[-1]) + 1, count, rng)[:, None] + places
             drawn[name] = data.positions[rows]
-            drawn[f"{name}_last"] = diffusion.draw_last(level.tokens, self.config.hold, size, rng)
+            drawn[f"{name}_last"] = diffusion.draw_last(tokens, self.config.hold, count, rng)
         return {name: torch.from_numpy(values) for name, values in drawn.items()}
 
     def loss(self, batch: Batch, generator: torch.Generator) -> tuple[Tensor, dict[str, Tensor]]:
-        """The denoising errors (Eq. 5) of both levels, which share no weights, on all but the clamped ends."""
+        """The denoising errors (Eq. 5) of all levels, which share no weights, on all but the clamped ends."""
         losses = {}
-        for name, level in self.levels().items():
+        for name in self.levels:
             clean = diffusion.hold_after(self.scale(batch[name]), batch[f"{name}_last"])
-            losses[name] = level.loss(self.config.prediction, clean, generator)
-        return losses["high"] + losses["low"], losses
+            losses[name] = self.level(name).loss(self.config.prediction, clean, generator)
+        return torch.stack(list(losses.values())).sum(), losses
 
     def slow_copies(self) -> list[tuple[SlowCopy, nn.Module]]:
         """The averaged weights that plan."""
-        return [(level.ema, level.net) for level in self.levels().values()]
+        return [(self.level(name).ema, self.level(name).net) for name in self.levels]
 
     # ------------------------------------------------------------------------------------------------------- planning
 
@@ -184,28 +202,32 @@ class HierarchicalDiffuser(Model):
 
     def plan(self, start: Array, goal: Array, rng: np.random.Generator) -> Array:
         """Dense plans (B, T, P) from starts (B, P) to goals (B, P): exactly these at the ends."""
-        waypoints = self.waypoints(start, goal, rng.spawn(len(start)))
-        ends = np.stack([waypoints[:, :-1], waypoints[:, 1:]], axis=2)  # (B, W - 1, 2, P)
-        segments = self.infill(ends.reshape(-1, *ends.shape[2:]), rng.spawn(ends.shape[0] * ends.shape[1]))
-        dense = segments[:, :-1].reshape(len(start), -1, segments.shape[-1])
-        return np.concatenate([dense, waypoints[:, -1:]], axis=1)
+        return self._filled("low", self.waypoints(start, goal, rng.spawn(len(start))), rng.spawn(len(start)))
 
     def waypoints(self, start: Array, goal: Array, rng: Sequence[np.random.Generator]) -> Array:
         """Waypoints (B, W, P) from starts (B, P) to goals (B, P), each plan by a generator of its own."""
-        return self._drawn(self.high, np.stack([start, goal], axis=1), rng)
+        planned = self._drawn("high", np.stack([start, goal], axis=1), rng)
+        return self._filled("middle", planned, rng) if "middle" in self.levels else planned
 
     def infill(self, ends: Array, rng: Sequence[np.random.Generator]) -> Array:
         """What lies between two waypoints (B, 2, P): (B, stride + 1, P), both included, each by its own generator."""
-        return self._drawn(self.low, ends, rng)
+        return self._drawn("low", ends, rng)
+
+    def _filled(self, name: str, places: Array, rng: Sequence[np.random.Generator]) -> Array:
+        """Sequences of places (B, T, P) with what a level draws between each two of them."""
+        ends = np.stack([places[:, :-1], places[:, 1:]], axis=2)  # (B, T - 1, 2, P)
+        streams = [stretch for own in rng for stretch in own.spawn(ends.shape[1])]
+        between = self._drawn(name, ends.reshape(-1, *ends.shape[2:]), streams)
+        return np.concatenate([between[:, :-1].reshape(len(places), -1, places.shape[2]), places[:, -1:]], axis=1)
 
     @torch.no_grad()
-    def _drawn(self, level: Level, ends: Array, rng: Sequence[np.random.Generator]) -> Array:
+    def _drawn(self, name: str, ends: Array, rng: Sequence[np.random.Generator]) -> Array:
         """Sequences (B, T, P) between first and last places (B, 2, P), which are kept to the bit."""
         if ends.shape[-1] != self.sizes["position"]:
             raise BadInput(f"this planner knows places of {self.sizes['position']} columns, not of {ends.shape[-1]}")
         kept = ends.astype(np.float32)
         scaled = self.scale(torch.from_numpy(kept).to(self.device))
-        drawn = self.scale.inverse(level.draw(self.config.prediction, scaled, rng)).cpu().numpy()
+        drawn = self.scale.inverse(self.level(name).draw(self.config.prediction, scaled, rng)).cpu().numpy()
         drawn[:, [0, -1]] = kept  # scaling back and forth would round them
         return drawn
 
@@ -222,12 +244,15 @@ SCALES: dict[str, dict[str, Any]] = {
     },
     "laptop": {  # two CPU cores: noise prediction would need many times the steps to see the walls
         "high": LevelConfig(width=128, depth=4, octaves=6, sampling=SamplingConfig(steps=10, order=2)),
-        "low": LevelConfig(width=64, depth=4, frame="chord", octaves=6, sampling=SamplingConfig(steps=5, order=2)),
+        "middle": LevelConfig(width=128, depth=4, frame="chord", octaves=6, sampling=SamplingConfig(steps=10, order=2)),
+        "low": LevelConfig(
+            width=64, depth=4, frame="chord", octaves=6, share=0.25, sampling=SamplingConfig(steps=5, order=2)
+        ),
         "prediction": "v",
         "hold": 0.5,
         "ema": 0.999,
         "training": TrainingConfig(
-            steps=12_000, batch_size=64, learning_rate=1e-3, weight_decay=1e-5, schedule="cosine", warmup=200
+            steps=12_000, batch_size=128, learning_rate=1e-3, weight_decay=1e-5, schedule="cosine", warmup=200
         ),
     },
     "paper": {},  # the paper's sizes and training lengths: for a GPU
@@ -248,8 +273,9 @@ def configure_hd(data: Trajectories, profile: Profile = "laptop") -> Hierarchica
     waypoints = {(False, False): 5, (False, True): 17, (True, False): 21, (True, True): 41}[augmented, long]
     if profile == "smoke":
         waypoints = min(waypoints, _fitting(usual, config.stride))
-    if profile == "laptop":  # a long plan takes longer to learn
+    if profile == "laptop":  # a long plan takes longer to learn, and is learned faster in leaps
         config = config.but("training.steps", max(3000, 300 * waypoints))
+        config = replace(config, leap=5 if augmented else 1, waypoints=waypoints)
     return replace(config, waypoints=waypoints)
 
 
