@@ -20,7 +20,7 @@ check:  ## formatting, lint, types, all tests; no install
 	$(BIN)/mypy
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2  # one thread each: two workers that share two cores would wait for each other
 
-demo: $(INSTALLED)  ## collect a small maze dataset, inspect it, draw it
+demo: $(INSTALLED)  ## the whole line on a small maze: collect, stitch, train, evaluate, report
 	$(BIN)/python -m scots.demo runs/demo
 
 bench: $(INSTALLED)  ## speed as ratios, each measured within one run

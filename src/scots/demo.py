@@ -74,9 +74,9 @@ def write_page(lines: dict[str, Line], rows: dict[str, list[EvalResult]], path: 
     found = quality.report(data, aug)
     page = Page(
         "Short logs in, long plans out",
-        f"{len(data):,} recorded episodes of {data.lengths[0] - 1} steps each, stitched into {len(aug):,} trajectories of "
-        f"{aug.lengths[0] - 1:,} steps, and what a planner learns from the one and from the other. All of it was made by "
-        "the command that made this page, on the machine it ran on.",
+        f"{len(data):,} recorded episodes of {data.lengths[0] - 1} steps each, stitched into {len(aug):,} trajectories "
+        f"of {aug.lengths[0] - 1:,} steps, and what a planner learns from the one and from the other. All of it was "
+        "made by the command that made this page, on the machine it ran on.",
     )
     page.section("Does it help?", _success_table(rows), *_rollouts(lines, path.parent))
     page.section("The data before and after", Facts(in_short(found)), *figures.draw(data, aug, found, path.parent))

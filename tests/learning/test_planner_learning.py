@@ -7,11 +7,12 @@ import torch
 from scots.config import Seeds
 from scots.control import Controller, Execution, GoalController, PointPolicy, SubgoalController
 from scots.diffusion import SamplingConfig
-from scots.evaluation import own_task, run
+from scots.evaluation import run
 from scots.planners.hd import HierarchicalDiffuser, HierarchicalDiffuserConfig, LevelConfig
 from scots.sources import toy
 from scots.training import TrainingConfig, fit
 from scots.trajectories import Array, Trajectories, offsets_from_lengths
+from scots.worlds import own_task
 
 WORLD = toy.ToyCorridor()
 STATES, WALKS = 129, 200
