@@ -113,14 +113,25 @@ def _laptop(config: ScotsConfig, data: Trajectories) -> ScotsConfig:
         frame="chord",
         hold=0.0,
         ema=0.999,
-        training=replace(config.stitcher.training, steps=6_000, batch_size=64, learning_rate=1e-3, warmup=200),
+        training=replace(
+            config.stitcher.training,
+            steps=6_000 if few_columns else 12_000,
+            batch_size=64 if few_columns else 32,
+            learning_rate=1e-3 if few_columns else 3e-3,
+            warmup=200,
+        ),
         sampling=replace(config.stitcher.sampling, steps=8, order=2),
     )
     inverse = replace(
         config.inverse,
         inputs="difference",
         dropout=0.0,
-        training=replace(config.inverse.training, steps=6000, batch_size=1024),
+        training=replace(
+            config.inverse.training,
+            steps=6_000 if few_columns else 12_000,
+            batch_size=1024,
+            learning_rate=1e-3 if few_columns else 5e-3,
+        ),
     )
     return replace(config, embedding=embedding, stitcher=stitcher, inverse=inverse)
 
