@@ -186,7 +186,10 @@ def _cell(ours: Sequence[Row], theirs: str | None) -> str:
 def times(rows: Sequence[Row]) -> str:
     """Wall minutes of every stage, one line per dataset and recipe, as Markdown."""
     lines = [["dataset", "data", "collect", "augment", "learner", "controller", "evaluation"]]
-    for first in {(row["dataset"], row["recipe"]["augment"]): row for row in reversed(rows)}.values():
+    firsts: dict[tuple[str, str], Row] = {}
+    for row in rows:
+        firsts.setdefault((row["dataset"], row["recipe"]["augment"]), row)
+    for first in firsts.values():
         spent = [first["stages"].get(name) for name in lines[0][2:-1]]
         same = [row for row in rows if all(row[key] == first[key] for key in ("dataset", "recipe", "seed"))]
         spent.append(sum(row["seconds"] for row in {row["task"]: row for row in same}.values()))
