@@ -27,8 +27,8 @@ SHORT = {  # what makes it minutes: fewer trajectories, shorter trainings
     "augment.embedding.training.steps": 1500,
     "augment.stitcher.training.steps": 2000,
     "augment.inverse.training.steps": 2000,
-    "learner.training.steps": 3000,
-    "controller.training.steps": 3000,
+    "learner.training.steps": 2000,
+    "controller.training.steps": 2500,
 }
 RECIPES = {
     "as recorded": Recipe(None, "hd", "gciql", {path: n for path, n in SHORT.items() if "augment" not in path}),
