@@ -373,7 +373,7 @@ class FillTable:
     """Make a table of the paper: collect, augment, train, evaluate what is missing, then print ours beside theirs."""
 
     name: Positional[Annotated[str, arg(metavar="NAME")]]
-    """planning, replanning or controller_horizon."""
+    """planning, replanning, candidates or controller_horizon."""
     datasets: tuple[str, ...] = ()
     """Only these datasets (default: all of the table)."""
     columns: tuple[str, ...] = ()

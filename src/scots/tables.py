@@ -107,6 +107,11 @@ TABLES: dict[str, Table] = {
         {"CD-once": None, "CD": None, "SCoTS-once": _changed("execution.replan_every", 0), "SCoTS": scots},
         REPLANNING,
     ),
+    "candidates": Table(
+        "Plans drawn at a time, of which the embedding picks the easiest (beyond the paper)",
+        {f"SCoTS, {count}": _changed("execution.candidates", count) if count > 1 else scots for count in (1, 8)},
+        {dataset: {} for dataset in STITCH},
+    ),
     "controller_horizon": Table(
         "Steps of the plan from one subgoal to the next (the paper's Figure 5, which prints no numbers)",
         {f"SCoTS, {steps}": _changed("execution.lookahead", steps) for steps in (5, 10, 15, 20, 25)},
