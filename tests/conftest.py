@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from hypothesis import HealthCheck, settings
 
+from scots.rendering import choose_gl_backend
+
+choose_gl_backend()  # before any test imports MuJoCo, which reads the choice once
+
 # The same cases in every run: a failure in one place can be repeated in another.
 settings.register_profile(
     "scots", derandomize=True, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow]

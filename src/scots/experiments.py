@@ -39,7 +39,7 @@ MINUTES: dict[str, dict[str, float]] = {
     "pointmaze": {"collect": 2, "augment": 14, "learner": 30, "controller": 5, "evaluate": 4},
     "antmaze": {"collect": 6, "augment": 45, "learner": 30, "controller": 8, "evaluate": 15},
 }
-"""What the stages take on two cores in profile `laptop`, by a word of the dataset's id."""
+"""What the stages are expected to take on two cores in profile `laptop`, by a word of the dataset's id."""
 
 
 @dataclass(frozen=True)

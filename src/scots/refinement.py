@@ -70,10 +70,6 @@ class Stitcher(Model):
             model.deviation.copy_(diffusion.chord_deviation(states))
         return model
 
-    def chord(self, states: Tensor) -> Tensor:
-        """The straight line between the first and the last state of segments (B, H, O), at even steps."""
-        return diffusion.chord(states[:, [0, -1]], self.config.segment)
-
     def batch(self, data: Trajectories, size: int, rng: np.random.Generator) -> Batch:
         """Windows of H states, uniform over the dataset, and after which state each of them waits."""
         horizon = self.config.segment

@@ -231,7 +231,8 @@ def page(folder: Path) -> str:
     drawn = read_rows(folder / "plans.jsonl", PLANS_KEY)
     done = {row["study"] for row in drawn}
     studies = {study: title for study, title in STUDIES.items() if study in done}
-    parts += [PLANS_HEAD, *(f"### {title}\n\n{plans(drawn, study)}\n" for study, title in studies.items())]
+    parts += [PLANS_HEAD] if studies else []
+    parts += [*(f"### {title}\n\n{plans(drawn, study)}\n" for study, title in studies.items())]
     quality = [[*QUALITY], *([cell(row) for cell in QUALITY.values()] for row in read_rows(folder / "quality.jsonl"))]
     return "\n".join([*parts, QUALITY_HEAD, markdown(quality), QUALITY_FOOT])
 

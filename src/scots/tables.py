@@ -17,7 +17,6 @@ Published = dict[str, str]
 """Column -> what the paper prints: mean and deviation over its five seeds."""
 
 STITCH = tuple(f"{agent}maze-{size}-stitch-v0" for agent in ("point", "ant") for size in ("medium", "large", "giant"))
-EXPLORE = ("antmaze-medium-explore-v0", "antmaze-large-explore-v0")
 
 
 @dataclass(frozen=True)

@@ -359,7 +359,9 @@ def test_folder_with_a_bad_file(tmp_path: Path) -> None:
 
 
 def test_bad_parquet(tmp_path: Path) -> None:
-    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    import pyarrow as arrow
+    from pyarrow import parquet
+
     cases: list[tuple[dict[str, list[Any]], str]] = [
         ({"x": [1.0, None]}, "column 'x': row 1 is empty"),
         ({"x": ["a", "b"]}, "column 'x': expected numbers, got string"),

@@ -174,6 +174,5 @@ def test_macs_draw_with_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_mujoco_imports_after_the_choice() -> None:
-    pytest.importorskip("mujoco")
     program = "from scots.rendering import choose_gl_backend; choose_gl_backend(); import mujoco"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
