@@ -349,7 +349,7 @@ def _names(group: h5py.Group) -> list[str]:
 
 def write_minari(path: Path, nested: bool = False, action_space: Any = None) -> None:
     """A dataset made by Minari itself: two episodes of 2 and 3 transitions."""
-    minari = pytest.importorskip("minari")
+    import minari
     from gymnasium import spaces
     from minari.data_collector import EpisodeBuffer
     from minari.dataset.minari_storage import MinariStorage
@@ -395,14 +395,16 @@ def test_minari_dataset_made_elsewhere(nested: bool, tmp_path: Path) -> None:
 
 
 def test_minari_refuses_other_spaces(tmp_path: Path) -> None:
-    spaces = pytest.importorskip("gymnasium.spaces")
+    from gymnasium import spaces
+
     write_minari(tmp_path / "a", action_space=spaces.Discrete(3))
     with pytest.raises(BadInput, match="the action space is Discrete"):
         formats.read(tmp_path / "a")
 
 
 def test_minari_loads_what_we_write(tmp_path: Path) -> None:
-    minari = pytest.importorskip("minari")
+    import minari
+
     data = dataset((3, 4))
     formats.write(data, tmp_path / "a", "minari")
     loaded = minari.MinariDataset(tmp_path / "a" / "data")
@@ -454,8 +456,9 @@ def test_csv_folder_in_natural_order(tmp_path: Path) -> None:
 
 
 def test_parquet_made_elsewhere(tmp_path: Path) -> None:
-    arrow = pytest.importorskip("pyarrow")
-    parquet = pytest.importorskip("pyarrow.parquet")
+    import pyarrow as arrow
+    from pyarrow import parquet
+
     table = arrow.table({"traj": ["p", "p", "q"], "x": [1, 2, 3], "y": [0.5, 1.5, 2.5], "t": [0.0, 0.1, 0.2]})
     parquet.write_table(table, tmp_path / "a.parquet")
     data = formats.read(tmp_path / "a.parquet")
