@@ -23,7 +23,7 @@ from scots.embedding import TemporalDistance
 from scots.files import append_rows
 from scots.planners import Planner
 from scots.planners.hd import HierarchicalDiffuser, HierarchicalDiffuserConfig, configure_hd
-from scots.planners.ranked import RankedPlanner
+from scots.planners.ranked import RankedPlanner, in_embedding
 from scots.sources.maze import Maze, maze_of
 from scots.trajectories import Array, Trajectories
 
@@ -45,6 +45,7 @@ VARIANTS: dict[str, dict[str, object]] = {
     "batch 512": {"training.batch_size": 512, "training.learning_rate": 2e-3},
     "learning rate 3e-4": {"training.learning_rate": 3e-4},
     "always arriving early": {"hold": 1.0},
+    "no flips": {"flip": 0.0},
     "EMA 0.9999": {"ema": 0.9999},
 }
 
@@ -111,9 +112,9 @@ def draw(planner: HierarchicalDiffuser, embedding: TemporalDistance, data: Traje
         seconds = round(time.process_time() - begin, 1)
         _keep(row | {"variant": f"{'DDIM' if order == 1 else 'DPM-Solver++'} {steps}", "seconds": seconds} | found)
     planner.level("high").config = replace(planner.level("high").config, sampling=sampling)
-    template = embedding.scale.mean.numpy()
+    encode = in_embedding(embedding, planner.meta.position)
     for candidates in (1, 2, 4, 8, 16):
-        ranked = RankedPlanner(planner, embedding, template, planner.meta.position, candidates)
+        ranked = RankedPlanner(planner, encode, candidates)
         begin = time.process_time()
         found = cleanliness(ranked, pairs, maze)
         seconds = round(time.process_time() - begin, 1)

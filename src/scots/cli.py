@@ -325,9 +325,9 @@ class Evaluate:
     lookahead: int | None = None
     """Steps of the plan from one subgoal to the next (default: as the reference code for the dataset)."""
     candidates: int | None = None
-    """Plans drawn at a time, of which the embedding picks the easiest (default: 1)."""
+    """Plans drawn at a time, of which the easiest is followed (default: as the profile of the planner says)."""
     embedding: Path | None = None
-    """Folder of the embedding that ranks candidates: augmentation leaves it among the artifacts of the data home."""
+    """Folder of the embedding that helps rank them: augmentation leaves it among the artifacts of the data home."""
     seed: int = 0
     """Seed of starts and goals, and of what the planner draws."""
     workers: int | None = None

@@ -31,7 +31,7 @@ class Execution(Config):
     replan_every: int = 50  # environment steps; 0 plans once
     lookahead: int = 10  # steps of the plan from one subgoal to the next
     goal_tolerance: float = 1.0  # a subgoal no farther than this is reached
-    candidates: int = 1  # plans drawn at a time, of which the embedding picks the easiest
+    candidates: int = 1  # plans drawn at a time, of which the easiest is followed
 
     def __post_init__(self) -> None:
         if self.replan_every < 0:

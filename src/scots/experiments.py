@@ -17,13 +17,13 @@ from scots.agents import AGENTS, Policy, configure_agent
 from scots.artifacts import artifact, clocked, model_folder, seconds_spent, train, trained
 from scots.augmentation import augmented_path, finished, job_of
 from scots.config import Config, Profile
-from scots.control import Controller, Execution, GoalController, SubgoalController, execution_of
+from scots.control import Controller, Execution, GoalController, SubgoalController
 from scots.embedding import TemporalDistance
 from scots.errors import BadInput
 from scots.evaluation import EvalResult, evaluate
 from scots.files import append_rows, atomic
 from scots.planners import PLANNERS, Planner, configure_planner
-from scots.planners.ranked import RankedPlanner
+from scots.planners.ranked import RankedPlanner, in_embedding, on_map
 from scots.recipes import Recipe
 from scots.sources import collect
 from scots.sources.ogbench import PROTOCOLS, meta_of
@@ -94,14 +94,14 @@ class Line:
         """What acts in the environment."""
         learner = self._trained("learner")
         policy = self._trained("controller") if self.recipe.controller else None
-        execution = self.recipe.execution_for(self.run.dataset)
-        return acting(learner, policy, execution, self._embedding() if execution.candidates > 1 else None)
+        execution = self.recipe.execution_for(self.run.dataset, self.run.profile)
+        return acting(learner, policy, execution, self._embedding())
 
-    def _embedding(self) -> TemporalDistance:
-        """The embedding that the data was augmented with."""
+    def _embedding(self) -> TemporalDistance | None:
+        """The embedding that the data was augmented with, if it was."""
         config = self.recipe.augmentation_for(self.data, self.run.profile)
         if config is None:
-            raise BadInput("candidates are ranked by the embedding of the augmentation; this recipe has none")
+            return None
         return trained(TemporalDistance, config.embedding, self.data, self.run.training_seed, "embedding")
 
     def rows(self) -> list[EvalResult]:
@@ -175,7 +175,8 @@ class Line:
 
     def _evaluation(self) -> Path:
         parts = [self._folder(name).name for name in ("learner", "controller") if name in self.run.stages]
-        return artifact("evaluation", self.run.to_json(), *parts) / "rows.jsonl"
+        execution = self.recipe.execution_for(self.run.dataset, self.run.profile)
+        return artifact("evaluation", self.run.to_json(), execution.to_json(), *parts) / "rows.jsonl"
 
 
 def collected_folder(dataset: str) -> Path:
@@ -227,17 +228,16 @@ class Trained:
 
         `dataset` is where to act, by default where they were trained; `settings` change how plans are followed.
         """
+        check_parts(learner, policy)
         meta = learner.meta
         if dataset is not None:
             meta = replace(meta_of_id(dataset), provenance=meta.provenance)
         for model in (learner, *([policy] if policy else [])):
             check_environment(model, meta)
-        execution, changes = execution_of(meta.dataset or ""), settings or {}
-        for path, value in changes.items():
-            execution = execution.but(path, value)
-        controller = acting(learner, policy, execution, embedding)
-        recipe = recipe_of(learner, policy, {f"execution.{path}": value for path, value in changes.items()})
-        return cls(controller, meta, recipe, learner.config.profile, learner.seed, {})
+        recipe = recipe_of(learner, policy, {f"execution.{path}": value for path, value in (settings or {}).items()})
+        profile = learner.config.profile
+        controller = acting(learner, policy, recipe.execution_for(meta.dataset or "", profile), embedding)
+        return cls(controller, meta, recipe, profile, learner.seed, {})
 
     def evaluate(self, tasks: Sequence[Task] | None = None, **options: Any) -> list[EvalResult]:
         """Success per task; the options are those of `evaluation.evaluate`."""
@@ -275,22 +275,25 @@ def load_learner(folder: Path) -> Model:
 def acting(
     learner: Model, policy: Model | None, execution: Execution, embedding: TemporalDistance | None = None
 ) -> Controller:
-    """A planner with the policy that follows its plans, or an agent by itself. An embedding ranks plan candidates."""
+    """A planner with the policy that follows its plans, or an agent by itself. An embedding helps rank candidates."""
+    if policy is None:
+        return GoalController(cast(Policy, learner))
+    planner, position = cast(Planner, learner), learner.meta.position
+    if execution.candidates > 1:
+        encode = in_embedding(embedding, position) if embedding else on_map(planner.support)
+        planner = RankedPlanner(planner, encode, execution.candidates)
+    return SubgoalController(planner, cast(Policy, policy), execution, position)
+
+
+def check_parts(learner: Model, policy: Model | None) -> None:
+    """A planner needs an agent that follows its plans, and an agent acts by itself."""
     plans = isinstance(learner, tuple(PLANNERS.values()))
     if plans and policy is None:
         raise BadInput(f"{type(learner).__name__} only plans: give the agent that follows its plans (--controller DIR)")
     if not plans and policy is not None:
         raise BadInput(f"{type(learner).__name__} acts by itself: it takes no controller")
-    if policy is None:
-        return GoalController(cast(Policy, learner))
     if isinstance(policy, tuple(PLANNERS.values())):
         raise BadInput(f"the controller must be an agent, not a planner ({type(policy).__name__})")
-    planner, position = cast(Planner, learner), learner.meta.position
-    if execution.candidates > 1:
-        if embedding is None:
-            raise BadInput(f"{execution.candidates} candidates: give the embedding that ranks them (--embedding DIR)")
-        planner = RankedPlanner(planner, embedding, embedding.scale.mean.numpy(), position, execution.candidates)
-    return SubgoalController(planner, cast(Policy, policy), execution, position)
 
 
 def recipe_of(learner: Model, policy: Model | None, settings: dict[str, Any]) -> Recipe:

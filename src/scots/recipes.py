@@ -15,6 +15,9 @@ from scots.planners import PLANNERS, configure_planner
 from scots.stitching import RECIPES
 from scots.trajectories import Trajectories
 
+CANDIDATES: dict[str, int] = {"smoke": 2, "laptop": 8, "paper": 1}
+"""Plans drawn at a time, by profile: a planner trained for minutes errs more often than one trained for a day."""
+
 PARTS = ("augment", "learner", "controller", "execution")
 
 
@@ -79,9 +82,9 @@ class Recipe(Config):
         assert self.controller is not None
         return self._changed("controller", configure_agent(self.controller, data, profile))
 
-    def execution_for(self, dataset: str) -> Execution:
+    def execution_for(self, dataset: str, profile: str) -> Execution:
         """How plans are followed."""
-        return self._changed("execution", execution_of(dataset))
+        return self._changed("execution", replace(execution_of(dataset), candidates=CANDIDATES.get(profile, 1)))
 
     def _changed(self, part: str, config: Any) -> Any:
         for path, value in self.settings.items():

@@ -49,7 +49,7 @@ def test_a_run_does_every_stage_once_and_continues(home: Path, monkeypatch: pyte
     row = rows[0]
     assert (row.dataset, row.recipe, row.profile, row.training_seed, row.seed) == (toy.ID, SCOTS, "smoke", 0, 0)
     assert row.origin == "made here, stitched here"
-    assert row.execution == Execution()
+    assert row.execution == Execution(candidates=2)
     assert set(row.stages) == set(row.artifacts) == {"augment", "learner", "controller"}
     assert all((home / "home" / "artifacts" / name).exists() for name in row.artifacts.values())
     assert all(seconds > 0 for seconds in row.stages.values())
@@ -114,7 +114,7 @@ def test_folders_remember_what_they_were_trained_on(folders: dict[str, Path]):
     [row] = evaluated(folders["hd"], folders["gciql"], settings={"replan_every": 7})
     assert (row.dataset, row.training_seed, row.profile, row.max_steps) == (toy.ID, 3, "smoke", 30)
     assert row.recipe == Recipe(None, "hd", "gciql", {"execution.replan_every": 7})
-    assert row.execution == Execution(replan_every=7)
+    assert row.execution == Execution(replan_every=7, candidates=2)
     [alone] = evaluated(folders["gciql"], None, toy.ID)
     assert (alone.recipe, alone.execution) == (Recipe(None, "gciql"), None)
 

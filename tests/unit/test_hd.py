@@ -127,6 +127,17 @@ def test_batches_hold_both_levels_from_within_episodes():
     assert (batch["high_last"].max(), batch["low_last"].max()) == (3, 7)
 
 
+@pytest.mark.parametrize("flip", [0.0, 0.3, 1.0])
+def test_a_share_of_the_windows_is_walked_backwards(flip: float):
+    data = replace(DATA, observations=np.stack([np.arange(330), np.zeros(330)], axis=1))
+    batch = planner(replace(CONFIG, flip=flip), data).batch(data, 2000, np.random.default_rng(0))
+    for name, spacing in (("high", 8), ("low", 1)):
+        steps = batch[name][..., 0].diff(dim=1)
+        backwards = steps[:, 0] < 0
+        assert (steps == torch.where(backwards, -spacing, spacing)[:, None]).all()
+        assert backwards.float().mean() == pytest.approx(flip, abs=0.03)
+
+
 def test_loss_is_that_of_both_levels_on_all_but_their_ends():
     """At initialisation both networks answer zero, so each noise-prediction loss is the mean square of the noise."""
     model = HierarchicalDiffuser.for_data(CONFIG, DATA)

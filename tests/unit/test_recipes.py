@@ -20,7 +20,7 @@ def test_a_setting_reaches_its_part_and_no_other():
     assert recipe.augmentation_for(DATA, "smoke") == plain.augmentation_for(DATA, "smoke").but(
         "stitching.novelty_weight", 4.0
     )
-    assert recipe.execution_for("pointmaze-giant-stitch-v0") == Execution(lookahead=3)
+    assert recipe.execution_for("pointmaze-giant-stitch-v0", "paper") == Execution(lookahead=3)
     assert recipe.learner_for(DATA, "smoke").waypoints == 4
     assert recipe.controller_for(DATA, "smoke") == plain.controller_for(DATA, "smoke")
     assert plain.settings == {}
@@ -42,7 +42,7 @@ def test_the_data_as_it_is():
         (lambda: Recipe("official", "hd", "gciql").but("planner.depth", 3), "'planner.depth' is not a setting of"),
         (lambda: Recipe("official", "hd", "gciql").but("beta", 3), "no field 'beta'"),
         (
-            lambda: Recipe("official", "hd", "gciql").but("execution.speed", 3).execution_for("x"),
+            lambda: Recipe("official", "hd", "gciql").but("execution.speed", 3).execution_for("x", "smoke"),
             "Execution has no field 'speed'",
         ),
         (
@@ -60,7 +60,7 @@ def test_what_cannot_be_is_named(make, message: str):
 def test_every_column_of_every_table_becomes_configs(name: str):
     for run in TABLES[name].runs():
         recipe = run.recipe
-        assert recipe.execution_for(run.dataset)
+        assert recipe.execution_for(run.dataset, "smoke").candidates == recipe.settings.get("execution.candidates", 2)
         assert recipe.controller_for(DATA, "smoke").profile == "smoke"
         assert recipe.learner_for(DATA, "smoke").profile == "smoke"
         assert (recipe.augmentation_for(DATA, "smoke") is None) == (recipe.augment is None)

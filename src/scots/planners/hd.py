@@ -24,6 +24,7 @@ from scots.config import Config, Profile
 from scots.diffusion import Frame, Prediction, SamplingConfig
 from scots.errors import BadInput
 from scots.nets import DiT1d, Scale, fourier
+from scots.planners.support import Support
 from scots.training import Batch, Model, SlowCopy, TrainingConfig
 from scots.trajectories import Array, Normalizer, Trajectories
 
@@ -59,6 +60,7 @@ class HierarchicalDiffuserConfig(Config):
     low: LevelConfig = LevelConfig()
     prediction: Prediction = "eps"
     hold: float = 1.0  # share of training windows that arrive early and wait
+    flip: float = 0.0  # share of training windows that are walked backwards
     ema: float = 0.9999
     training: TrainingConfig = TrainingConfig(
         steps=1_000_000, batch_size=64, learning_rate=2e-4, weight_decay=1e-5, schedule="cosine"
@@ -138,6 +140,7 @@ class HierarchicalDiffuser(Model):
         super().__init__(config, sizes)
         columns = sizes["position"]
         self.scale = Scale(columns)
+        self.support = Support(columns, sizes["boxes"])
         self.levels = nn.ModuleDict(
             {name: Level(level, columns, places, config.ema) for name, (level, places, _) in config.levels().items()}
         )
@@ -155,7 +158,9 @@ class HierarchicalDiffuser(Model):
                 f"{config.waypoints} waypoints, {config.stride} steps apart, span {config.horizon} states; the longest "
                 f"episode has {longest}, enough for {_fitting(longest, config.stride)}"
             )
-        model = cls(config, {"position": len(data.meta.position)})
+        support = Support.of(data)
+        model = cls(config, {"position": len(data.meta.position), "boxes": len(support.boxes)})
+        model.support = support
         model.scale.fit(Normalizer.fit(data.positions))
         windows = model.batch(data, 10_000, np.random.default_rng(0))
         for name in model.levels:
@@ -172,7 +177,8 @@ class HierarchicalDiffuser(Model):
         for name, (level, tokens, spacing) in self.config.levels().items():
             places, count = spacing * np.arange(tokens), max(1, round(level.share * size))
             rows = data.random_rows(int(places[-1]) + 1, count, rng)[:, None] + places
-            drawn[name] = data.positions[rows]
+            backwards = rng.random((count, 1)) < self.config.flip
+            drawn[name] = data.positions[np.where(backwards, rows[:, ::-1], rows)]
             drawn[f"{name}_last"] = diffusion.draw_last(tokens, self.config.hold, count, rng)
         return {name: torch.from_numpy(values) for name, values in drawn.items()}
 
@@ -250,6 +256,7 @@ SCALES: dict[str, dict[str, Any]] = {
         ),
         "prediction": "v",
         "hold": 0.5,
+        "flip": 0.5,  # a way through a maze is one in both directions, and dead ends are mostly recorded in one
         "ema": 0.999,
         "training": TrainingConfig(
             steps=12_000, batch_size=128, learning_rate=1e-3, weight_decay=1e-5, schedule="cosine", warmup=200

@@ -1,43 +1,67 @@
-"""Several candidates of every plan, of which the embedding picks the one that is easiest to walk."""
+"""Several candidates of every plan, of which the one is kept that is easiest to walk."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from scots.nets import Scale
+from scots.planners.support import Support
 from scots.trajectories import Array
+
+PROBES = 5  # places on the line between two waypoints that are looked up
 
 if TYPE_CHECKING:
     from scots.planners import Planner
 
 
-class Encoder(Protocol):
+class Embedding(Protocol):
     """Anything that places states where near means soon reached."""
+
+    scale: Scale
 
     def encode(self, observations: Array) -> Array:
         """(N, O) -> latents (N, Z)."""
 
 
+PlaceEncoder = Callable[[Array], Array]
+"""Places (N, P) -> points (N, Z) whose distance is the number of steps between them."""
+
+
+def in_embedding(embedding: Embedding, position: tuple[int, ...]) -> PlaceEncoder:
+    """By the embedding, which wants whole observations: an average one, put at each place."""
+    average = embedding.scale.mean.cpu().numpy()
+
+    def encode(places: Array) -> Array:
+        observations = np.tile(average, (len(places), 1))
+        observations[:, list(position)] = places
+        return embedding.encode(observations)
+
+    return encode
+
+
+def on_map(support: Support) -> PlaceEncoder:
+    """As the crow flies, where there is no embedding."""
+    return lambda places: places / support.step
+
+
 class RankedPlanner:
     """A planner whose plans are the best of several draws.
 
-    From one waypoint to the next there are `stride` steps, so their latents may lie that far apart and no farther: a
-    stretch through a wall is short on the map and long in the embedding. The plan with the least excess is kept and,
-    among those without, the shortest.
+    What speaks against a plan is counted in steps. From one waypoint to the next there are `stride` and no more: a
+    stretch through a wall is short on the map and long in the embedding. And the straight line between them should
+    stay where the data has been: a corner that is cut is nowhere far in the embedding, but nobody was ever recorded
+    inside the wall. Among plans without fault the shortest is kept.
     """
 
-    def __init__(
-        self, planner: Planner, encoder: Encoder, template: Array, position: tuple[int, ...], candidates: int
-    ) -> None:
-        """`template` (O,) is an observation to put places into: the embedding wants whole ones."""
-        self._planner, self._encoder, self._candidates = planner, encoder, candidates
-        self._template, self._position = template, list(position)
-        self.horizon, self.stride = planner.horizon, planner.stride
+    def __init__(self, planner: Planner, encode: PlaceEncoder, candidates: int) -> None:
+        self._planner, self._encode, self._candidates = planner, encode, candidates
+        self.horizon, self.stride, self.support = planner.horizon, planner.stride, planner.support
 
     def waypoints(self, start: Array, goal: Array, rng: Sequence[np.random.Generator]) -> Array:
-        """The easiest of several plans (B, W, P) from each start to its goal."""
+        """The best of several plans (B, W, P) from each start to its goal."""
         streams = [child for own in rng for child in own.spawn(self._candidates)]
         drawn = self._planner.waypoints(
             np.repeat(start, self._candidates, axis=0), np.repeat(goal, self._candidates, axis=0), streams
@@ -47,14 +71,29 @@ class RankedPlanner:
         return by_plan[np.arange(len(start)), best]
 
     def costs(self, plans: Array) -> Array:
-        """How hard plans (B, W, P) are to walk (B,): steps beyond those there are, then steps in all."""
-        observations = np.tile(self._template, (plans.shape[0] * plans.shape[1], 1))
-        observations[:, self._position] = plans.reshape(-1, plans.shape[2])
-        latents = self._encoder.encode(observations.astype(np.float32)).reshape(*plans.shape[:2], -1)
-        steps = np.linalg.norm(np.diff(latents, axis=1), axis=2)  # (B, W - 1)
+        """How hard plans (B, W, P) are to walk (B,): steps too many or where nobody was, then steps in all."""
+        points = self._encode(plans.reshape(-1, plans.shape[2])).reshape(*plans.shape[:2], -1)
+        steps = np.linalg.norm(np.diff(points, axis=1), axis=2)  # (B, W - 1)
         excess = np.maximum(0.0, steps - self.stride).sum(axis=1)
-        return excess + steps.sum(axis=1) / self.horizon
+        share = np.linspace(0, 1, PROBES, endpoint=False, dtype=plans.dtype)[:, None]
+        lines = plans[:, :-1, None] + share * np.diff(plans, axis=1)[:, :, None]  # (B, W - 1, PROBES, P)
+        astray = ~self.support.covers(lines) * (self.stride / PROBES)
+        return excess + astray.sum(axis=(1, 2)) + steps.sum(axis=1) / self.horizon
 
     def infill(self, ends: Array, rng: Sequence[np.random.Generator]) -> Array:
-        """What lies between two waypoints: drawn once."""
-        return self._planner.infill(ends, rng)
+        """What lies between two waypoints, drawn again where it leads astray; the best of the draws is kept."""
+        drawn = self._planner.infill(ends, rng)
+        astray = self._astray(drawn)
+        for _ in range(self._candidates - 1):
+            (again,) = np.nonzero(astray)
+            if not len(again):
+                break
+            other = self._planner.infill(ends[again], [rng[n] for n in again.tolist()])
+            found = self._astray(other)
+            better = found < astray[again]
+            drawn[again[better]], astray[again[better]] = other[better], found[better]
+        return drawn
+
+    def _astray(self, stretches: Array) -> Array:
+        """Places between the ends of stretches (B, T, P) where nobody was (B,)."""
+        return (~self.support.covers(stretches[:, 1:-1])).sum(axis=1)
