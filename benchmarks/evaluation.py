@@ -4,7 +4,8 @@ The batched side is `evaluation.run`: all episodes side by side, environments in
 made for all at once, and only the stretches of a plan filled in that are walked before the next one. The plain loop
 runs one episode after the other in this process and fills in every plan as a whole. Both follow the same plans: a
 planner and an agent of the size of profile `laptop`, trained for a moment on PointMaze-Medium, the planner on data that
-was stitched with hardly any training.
+was stitched with hardly any training. Such a planner does not find far goals, so the tasks are at all distances: some
+episodes reach their goal and some do not.
 """
 
 import cProfile
@@ -26,12 +27,14 @@ from scots.formats import read
 from scots.planners import configure_planner
 from scots.planners.hd import HierarchicalDiffuser
 from scots.sources.collect import collect
+from scots.sources.maze import maze_of
 from scots.sources.ogbench import PROTOCOLS, with_episodes
 from scots.trajectories import Meta
-from scots.worlds import MazeWorld, Task, tasks_of
+from scots.worlds import MazeWorld, Task, own_task
 
 DATASET = "pointmaze-medium-stitch-v0"
 EPISODES, MAX_STEPS, SEED = 20, 300, 0
+DISTANCES = (1, 2, 3, 4, 8)  # from start to goal, in cells
 PLANNER_STEPS, AGENT_STEPS = 300, 1500
 TARGET = 5
 
@@ -62,6 +65,15 @@ def prepare(folder: Path) -> None:
     train(GCIQL, agent, data, SEED, folder / "gciql", "gciql")
 
 
+def tasks_at(meta: Meta, distances: tuple[int, ...]) -> tuple[Task, ...]:
+    """From the first free cell to one at each distance by path."""
+    maze = maze_of(meta)
+    assert maze is not None
+    start = maze.cells[0]
+    away = [np.argwhere(maze.distances(start) == cells)[0].tolist() for cells in distances]
+    return tuple(own_task(meta, start, (row, column)) for row, column in away)
+
+
 def plain_loop(controller: SubgoalController, meta: Meta, tasks: tuple[Task, ...]) -> list[tuple[bool, int]]:
     """One episode after the other, as one would write it first."""
     done, world, seeds = [], MazeWorld(meta), Seeds(SEED)
@@ -84,7 +96,7 @@ def main() -> None:
         os.environ["SCOTS_HOME"] = folder
         prepare(Path(folder))
         controller, meta = make_controller(SubgoalController, Path(folder))
-        tasks = tasks_of(meta)
+        tasks = tasks_at(meta, DISTANCES)
         begin = time.perf_counter()
         profile = cProfile.Profile()
         batched = profile.runcall(run, controller, meta, tasks, episodes=EPISODES, max_steps=MAX_STEPS, seed=SEED)

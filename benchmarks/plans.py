@@ -1,7 +1,7 @@
 """What makes a planner learn a maze on a CPU: plan cleanliness against processor minutes of training.
 
     python benchmarks/plans.py train AUG --minutes 3        # every variant below, one row each
-    python benchmarks/plans.py draw DIR --embedding DIR     # a trained planner: solvers, and ranked candidates
+    python benchmarks/plans.py draw DIR --data AUG --embedding DIR --controller DIR     # solvers, and ranked candidates
 
 A plan is clean if none of its places lies inside a wall: over 200 random pairs of states, and over the five tasks with
 20 starts and goals each. The pairs have seeds of their own, which no evaluation uses. Rows go to results/plans.jsonl.
@@ -17,6 +17,7 @@ import numpy as np
 import torch
 
 from scots import formats
+from scots.agents import GCIQL
 from scots.artifacts import train
 from scots.config import Seeds
 from scots.embedding import TemporalDistance
@@ -25,6 +26,7 @@ from scots.planners import Planner
 from scots.planners.hd import HierarchicalDiffuser, HierarchicalDiffuserConfig, configure_hd
 from scots.planners.ranked import RankedPlanner, in_embedding
 from scots.sources.maze import Maze, maze_of
+from scots.support import Support
 from scots.trajectories import Array, Trajectories
 
 ROWS = Path("results/plans.jsonl")
@@ -99,7 +101,9 @@ def _steps(config: HierarchicalDiffuserConfig, data: Trajectories, seconds: floa
     return int(seconds / ((time.process_time() - begin) / MEASURED_STEPS))
 
 
-def draw(planner: HierarchicalDiffuser, embedding: TemporalDistance, data: Trajectories, maze: Maze) -> None:
+def draw(
+    planner: HierarchicalDiffuser, embedding: TemporalDistance, support: Support, data: Trajectories, maze: Maze
+) -> None:
     """The same planner drawn by other solvers, and as the best of several candidates."""
     pairs, sampling = pairs_of(data, maze), planner.level("high").config.sampling
     row = {"study": "solver", "dataset": data.meta.dataset}
@@ -114,7 +118,7 @@ def draw(planner: HierarchicalDiffuser, embedding: TemporalDistance, data: Traje
     planner.level("high").config = replace(planner.level("high").config, sampling=sampling)
     encode = in_embedding(embedding, planner.meta.position)
     for candidates in (1, 2, 4, 8, 16):
-        ranked = RankedPlanner(planner, encode, candidates)
+        ranked = RankedPlanner(planner, support, encode, candidates)
         begin = time.process_time()
         found = cleanliness(ranked, pairs, maze)
         seconds = round(time.process_time() - begin, 1)
@@ -132,6 +136,7 @@ def main() -> None:
     parser.add_argument("path", type=Path, help="augmented data, or the folder of a trained planner")
     parser.add_argument("--data", type=Path, help="augmented data the planner was trained on")
     parser.add_argument("--embedding", type=Path, help="folder of the embedding that ranks candidates")
+    parser.add_argument("--controller", type=Path, help="folder of the agent that knows where the data has been")
     parser.add_argument("--minutes", type=float, default=3.0)
     parser.add_argument("--variants", nargs="*", default=list(VARIANTS), choices=list(VARIANTS))
     parser.add_argument("--out", type=Path, default=Path("runs/plans"))
@@ -141,7 +146,8 @@ def main() -> None:
     maze = maze_of(data.meta)
     assert maze is not None, "plans are checked against the walls of a maze"
     if options.study == "draw":
-        draw(HierarchicalDiffuser.load(options.path), TemporalDistance.load(options.embedding), data, maze)
+        embedding, support = TemporalDistance.load(options.embedding), GCIQL.load(options.controller).support
+        draw(HierarchicalDiffuser.load(options.path), embedding, support, data, maze)
         return
     for name in options.variants:
         train_variant(name, data, maze, options.minutes, options.out / name.replace(" ", "-"))

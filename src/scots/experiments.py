@@ -14,6 +14,7 @@ from typing import Any, Self, cast
 
 from scots import augmentation, sources
 from scots.agents import AGENTS, Policy, configure_agent
+from scots.agents.shared import Agent
 from scots.artifacts import artifact, clocked, model_folder, seconds_spent, train, trained
 from scots.augmentation import augmented_path, finished, job_of
 from scots.config import Config, Profile
@@ -280,8 +281,9 @@ def acting(
         return GoalController(cast(Policy, learner))
     planner, position = cast(Planner, learner), learner.meta.position
     if execution.candidates > 1:
-        encode = in_embedding(embedding, position) if embedding else on_map(planner.support)
-        planner = RankedPlanner(planner, encode, execution.candidates)
+        support = cast(Agent, policy).support
+        encode = in_embedding(embedding, position) if embedding else on_map(support)
+        planner = RankedPlanner(planner, support, encode, execution.candidates)
     return SubgoalController(planner, cast(Policy, policy), execution, position)
 
 

@@ -97,10 +97,10 @@ def test_no_actions_no_agent(name: str):
 
 @pytest.mark.parametrize("name", AGENTS)
 def test_all_agents_read_in_the_same_order(name: str):
-    """Building, batches, the losses with the actor's last, their sum, acting."""
+    """Batches, the losses with the actor's last, their sum."""
     written = vars(AGENTS[name]).items()
     methods = [key for key, value in written if isinstance(value, FunctionType | classmethod) and key != "__init__"]
     losses = [key for key in methods if key.endswith("_loss")]
     extra = ["slow_copies"] if "slow_copies" in methods else []
-    assert methods == ["for_data", "batch", *losses, "loss", *extra, "act"]
+    assert methods == ["batch", *losses, "loss", *extra]
     assert losses[-1] == "actor_loss"

@@ -13,7 +13,7 @@ LAYERS = [
     {"trajectories", "page"},
     {"npz"},
     {"formats"},
-    {"shards", "nets", "diffusion", "retrieval"},
+    {"shards", "nets", "diffusion", "retrieval", "support"},
     {"training", "stitching"},
     {"embedding", "refinement", "planners", "agents"},
     {"artifacts"},

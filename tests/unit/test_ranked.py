@@ -6,7 +6,7 @@ import numpy as np
 
 from scots.nets import Scale
 from scots.planners.ranked import RankedPlanner, in_embedding, on_map
-from scots.planners.support import Support
+from scots.support import Support
 from scots.trajectories import Array, Meta, Trajectories
 
 STRIDE = 4
@@ -39,7 +39,6 @@ class Drawn:
 
     def __init__(self, plans: list[list[tuple[float, float]]]) -> None:
         self.plans = np.array(plans, dtype=np.float32)
-        self.support = recorded()
         self.stretches = 0
 
     def waypoints(self, start: Array, goal: Array, rng: Sequence[np.random.Generator]) -> Array:
@@ -60,7 +59,7 @@ DAWDLING = [(18.25, 0.25), (16.25, 0.25), (19.25, 0.25), (20.25, 0.25)]
 
 
 def ranked(plans: list[list[tuple[float, float]]], candidates: int) -> RankedPlanner:
-    return RankedPlanner(Drawn(plans), in_embedding(Unrolled(), (1, 2)), candidates)
+    return RankedPlanner(Drawn(plans), recorded(), in_embedding(Unrolled(), (1, 2)), candidates)
 
 
 def test_costs_are_steps_too_many_then_steps_where_nobody_was_then_steps_in_all():
@@ -72,8 +71,9 @@ def test_costs_are_steps_too_many_then_steps_where_nobody_was_then_steps_in_all(
 
 
 def test_without_an_embedding_steps_are_measured_on_the_map():
-    planner = Drawn([])
-    costs = RankedPlanner(planner, on_map(planner.support), 1).costs(np.array([THROUGH, AROUND], dtype=np.float32))
+    support = recorded()
+    planner = RankedPlanner(Drawn([]), support, on_map(support), 1)
+    costs = planner.costs(np.array([THROUGH, AROUND], dtype=np.float32))
     excess = 8 - STRIDE  # 4 units are 8 steps
     np.testing.assert_allclose(costs, [excess + 3 * STRIDE / 5 + 8 / 13, excess + 16 / 13], rtol=1e-5)
 
@@ -87,7 +87,7 @@ def test_each_episode_gets_the_best_of_its_own_candidates():
 
 def test_a_stretch_that_leads_astray_is_drawn_again_and_no_other():
     drawn = Drawn([])
-    planner = RankedPlanner(drawn, on_map(drawn.support), 40)
+    planner = RankedPlanner(drawn, recorded(), on_map(recorded()), 40)
     ends = np.tile(np.array([[[1.0, 0.25], [5.0, 0.25]]]), (30, 1, 1))
     rng = [np.random.default_rng(seed) for seed in range(30)]
     first = np.array([np.random.default_rng(seed).uniform(0, 2) for seed in range(30)])
@@ -102,6 +102,6 @@ def test_a_stretch_that_leads_astray_is_drawn_again_and_no_other():
 def test_where_every_draw_leads_astray_the_first_is_kept():
     drawn = Drawn([])
     ends = np.array([[[1.0, 2.25], [5.0, 2.25]]])
-    again = RankedPlanner(drawn, on_map(drawn.support), 3).infill(ends, [np.random.default_rng(0)])
+    again = RankedPlanner(drawn, recorded(), on_map(recorded()), 3).infill(ends, [np.random.default_rng(0)])
     assert drawn.stretches == 3
     np.testing.assert_allclose(again, Drawn([]).infill(ends, [np.random.default_rng(0)]))

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-from scots.planners.support import RARE, Support
+from scots.support import RARE, Support
 from scots.trajectories import Array, Meta, Trajectories
 
 

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Self
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from scots.agents.shared import clipped_mean, ddpg_bc, draw, sized_for
+from scots.agents.shared import Agent, ddpg_bc, draw
 from scots.config import Config
 from scots.errors import BadInput
-from scots.nets import Bilinear, GaussianActor, Scale, frozen
-from scots.training import Batch, Model, TrainingConfig
-from scots.trajectories import Array, GoalMix, Trajectories
+from scots.nets import Bilinear, GaussianActor, frozen
+from scots.training import Batch, TrainingConfig
+from scots.trajectories import GoalMix, Trajectories
 
 
 @dataclass(frozen=True)
@@ -36,7 +35,7 @@ class CRLConfig(Config):
             raise BadInput(f"discount must be in (0, 1): {self.discount}")
 
 
-class CRL(Model):
+class CRL(Agent):
     """Two critics Q(s, g, a) = phi(s, a) . psi(g) / sqrt(D), and a Gaussian actor pi(a | s, g)."""
 
     config_class = CRLConfig
@@ -44,14 +43,8 @@ class CRL(Model):
     def __init__(self, config: CRLConfig, sizes: dict[str, int]) -> None:
         super().__init__(config, sizes)
         observation, action = sizes["observation"], sizes["action"]
-        self.scale = Scale(observation)
         self.critics = Bilinear(observation + action, observation, config.hidden, members=2)
         self.actor = GaussianActor(2 * observation, config.hidden, action)
-
-    @classmethod
-    def for_data(cls, config: CRLConfig, data: Trajectories) -> Self:
-        """Sized for the observations and actions of a dataset."""
-        return sized_for(cls, config, data)
 
     def batch(self, data: Trajectories, size: int, rng: np.random.Generator) -> Batch:
         """States and actions, a later state of each for the critics, and a goal for the actor."""
@@ -78,7 +71,3 @@ class CRL(Model):
         batch = {**batch, **scaled}
         losses = {"critic": self.critic_loss(batch), "actor": self.actor_loss(batch)}
         return torch.stack(list(losses.values())).sum(), losses
-
-    def act(self, observations: Array, goals: Array, rng: np.random.Generator) -> Array:
-        """The mean action, clipped: (B, O), (B, O) -> (B, A) in [-1, 1]; the same whatever `rng`."""
-        return clipped_mean(self, observations, goals)

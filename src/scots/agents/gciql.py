@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Self
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from scots.agents.shared import clipped_mean, ddpg_bc, draw, sized_for
+from scots.agents.shared import Agent, ddpg_bc, draw
 from scots.config import Config
 from scots.errors import BadInput
-from scots.nets import Ensemble, GaussianActor, Scale, Value, frozen
-from scots.training import Batch, Model, SlowCopy, TrainingConfig
-from scots.trajectories import Array, GoalMix, Trajectories
+from scots.nets import Ensemble, GaussianActor, Value, frozen
+from scots.training import Batch, SlowCopy, TrainingConfig
+from scots.trajectories import GoalMix, Trajectories
 
 
 @dataclass(frozen=True)
@@ -37,7 +36,7 @@ class GCIQLConfig(Config):
             raise BadInput(f"discount must be in (0, 1) and expectile in [0.5, 1): {self.discount}, {self.expectile}")
 
 
-class GCIQL(Model):
+class GCIQL(Agent):
     """V(s, g), two critics Q(s, g, a) with slow targets, and a Gaussian actor pi(a | s, g)."""
 
     config_class = GCIQLConfig
@@ -45,16 +44,10 @@ class GCIQL(Model):
     def __init__(self, config: GCIQLConfig, sizes: dict[str, int]) -> None:
         super().__init__(config, sizes)
         observation, action = sizes["observation"], sizes["action"]
-        self.scale = Scale(observation)
         self.value = Value(2 * observation, config.hidden)
         self.critics = Ensemble(Value(2 * observation + action, config.hidden) for _ in range(2))
         self.targets = SlowCopy(self.critics, config.target_rate)
         self.actor = GaussianActor(2 * observation, config.hidden, action)
-
-    @classmethod
-    def for_data(cls, config: GCIQLConfig, data: Trajectories) -> Self:
-        """Sized for the observations and actions of a dataset."""
-        return sized_for(cls, config, data)
 
     def batch(self, data: Trajectories, size: int, rng: np.random.Generator) -> Batch:
         """Transitions s, a -> s', a goal for the values and whether s is that goal, and a goal for the actor."""
@@ -96,7 +89,3 @@ class GCIQL(Model):
     def slow_copies(self) -> list[tuple[SlowCopy, nn.Module]]:
         """The target critics."""
         return [(self.targets, self.critics)]
-
-    def act(self, observations: Array, goals: Array, rng: np.random.Generator) -> Array:
-        """The mean action, clipped: (B, O), (B, O) -> (B, A) in [-1, 1]; the same whatever `rng`."""
-        return clipped_mean(self, observations, goals)

@@ -10,7 +10,6 @@ import numpy as np
 from scots.config import Profile
 from scots.errors import BadInput
 from scots.planners.hd import HierarchicalDiffuser, configure_hd
-from scots.planners.support import Support
 from scots.trajectories import Array, Trajectories
 
 
@@ -28,10 +27,6 @@ class Planner(Protocol):
     @property
     def stride(self) -> int:
         """Steps between waypoints."""
-
-    @property
-    def support(self) -> Support:
-        """Where the data has been that it learned from."""
 
     def waypoints(self, start: Array, goal: Array, rng: Sequence[np.random.Generator]) -> Array:
         """Waypoints (B, W, P) from starts (B, P) to goals (B, P), exactly these at the ends."""

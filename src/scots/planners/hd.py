@@ -24,7 +24,6 @@ from scots.config import Config, Profile
 from scots.diffusion import Frame, Prediction, SamplingConfig
 from scots.errors import BadInput
 from scots.nets import DiT1d, Scale, fourier
-from scots.planners.support import Support
 from scots.training import Batch, Model, SlowCopy, TrainingConfig
 from scots.trajectories import Array, Normalizer, Trajectories
 
@@ -140,7 +139,6 @@ class HierarchicalDiffuser(Model):
         super().__init__(config, sizes)
         columns = sizes["position"]
         self.scale = Scale(columns)
-        self.support = Support(columns, sizes["boxes"])
         self.levels = nn.ModuleDict(
             {name: Level(level, columns, places, config.ema) for name, (level, places, _) in config.levels().items()}
         )
@@ -158,9 +156,7 @@ class HierarchicalDiffuser(Model):
                 f"{config.waypoints} waypoints, {config.stride} steps apart, span {config.horizon} states; the longest "
                 f"episode has {longest}, enough for {_fitting(longest, config.stride)}"
             )
-        support = Support.of(data)
-        model = cls(config, {"position": len(data.meta.position), "boxes": len(support.boxes)})
-        model.support = support
+        model = cls(config, {"position": len(data.meta.position)})
         model.scale.fit(Normalizer.fit(data.positions))
         windows = model.batch(data, 10_000, np.random.default_rng(0))
         for name in model.levels:

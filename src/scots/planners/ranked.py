@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from scots.nets import Scale
-from scots.planners.support import Support
+from scots.support import Support
 from scots.trajectories import Array
 
 PROBES = 5  # places on the line between two waypoints that are looked up
@@ -56,9 +56,9 @@ class RankedPlanner:
     inside the wall. Among plans without fault the shortest is kept.
     """
 
-    def __init__(self, planner: Planner, encode: PlaceEncoder, candidates: int) -> None:
-        self._planner, self._encode, self._candidates = planner, encode, candidates
-        self.horizon, self.stride, self.support = planner.horizon, planner.stride, planner.support
+    def __init__(self, planner: Planner, support: Support, encode: PlaceEncoder, candidates: int) -> None:
+        self._planner, self._support, self._encode, self._candidates = planner, support, encode, candidates
+        self.horizon, self.stride = planner.horizon, planner.stride
 
     def waypoints(self, start: Array, goal: Array, rng: Sequence[np.random.Generator]) -> Array:
         """The best of several plans (B, W, P) from each start to its goal."""
@@ -77,7 +77,7 @@ class RankedPlanner:
         excess = np.maximum(0.0, steps - self.stride).sum(axis=1)
         share = np.linspace(0, 1, PROBES, endpoint=False, dtype=plans.dtype)[:, None]
         lines = plans[:, :-1, None] + share * np.diff(plans, axis=1)[:, :, None]  # (B, W - 1, PROBES, P)
-        astray = ~self.support.covers(lines) * (self.stride / PROBES)
+        astray = ~self._support.covers(lines) * (self.stride / PROBES)
         return excess + astray.sum(axis=(1, 2)) + steps.sum(axis=1) / self.horizon
 
     def infill(self, ends: Array, rng: Sequence[np.random.Generator]) -> Array:
@@ -96,4 +96,4 @@ class RankedPlanner:
 
     def _astray(self, stretches: Array) -> Array:
         """Places between the ends of stretches (B, T, P) where nobody was (B,)."""
-        return (~self.support.covers(stretches[:, 1:-1])).sum(axis=1)
+        return (~self._support.covers(stretches[:, 1:-1])).sum(axis=1)

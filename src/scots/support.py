@@ -11,12 +11,12 @@ from torch import Tensor, nn
 from scots.trajectories import Array, Trajectories
 
 EDGE_STEPS = 2.0  # edge of a box, in median steps of the data
-RARE = 0.1  # boxes with fewer states than this share of the median are strays
+RARE = 0.02  # boxes with fewer states than this share of the median are strays
 STEPS_MEASURED = 100_000
 
 
 class Support(nn.Module):
-    """The boxes of a grid in which states were recorded. It travels with the weights of a planner.
+    """The boxes of a grid in which states were recorded. It travels with the weights of an agent.
 
     No map is needed: recorded places keep their distance from walls by themselves.
     """
@@ -35,6 +35,8 @@ class Support(nn.Module):
     def of(cls, data: Trajectories) -> Self:
         """The boxes of a dataset's places."""
         places = data.positions
+        if not places.shape[1]:
+            return cls(0, 0)
         rows = data.random_rows(2, STEPS_MEASURED, np.random.default_rng(0))
         step = float(np.median(np.linalg.norm(places[rows + 1] - places[rows], axis=1)))
         low = places.min(0)
