@@ -40,6 +40,7 @@ VARIANTS: dict[str, dict[str, object]] = {
     "noise prediction": {"prediction": "eps"},
     "x0 prediction": {"prediction": "x0"},
     "no Fourier features": {"high.octaves": 0, "middle.octaves": 0, "low.octaves": 0},
+    "no route network": {"high.route": 0, "middle.route": 0},
     "3 octaves": {"high.octaves": 3, "middle.octaves": 3},
     "chord frame": {"high.frame": "chord"},
     "64 x 4": {"high.width": 64, "middle.width": 64},

@@ -65,7 +65,8 @@ class DiT1d(nn.Module):
     """A transformer over time steps, conditioned on the diffusion time by adaLN-zero (Peebles and Xie, 2023).
 
     One token per time step of a sequence (B, T, D). Outputs are exactly zero at initialisation. `context` counts
-    further columns that each token is told but that are not denoised.
+    further columns that each token is told but that are not denoised. What concerns a sequence as a whole can be added
+    to the condition.
     """
 
     positions: Tensor
@@ -83,9 +84,11 @@ class DiT1d(nn.Module):
         for layer in (self.final_modulation, self.outward, *(block.modulation for block in blocks)):
             nn.init.zeros_(layer.weight)
 
-    def forward(self, sequence: Tensor, time: Tensor, context: Tensor | None = None) -> Tensor:
-        """(B, T, D) noised at times (B,) in [0, 1], with context (B, T, C) -> prediction (B, T, D)."""
-        condition = functional.silu(self.time(time))
+    def forward(
+        self, sequence: Tensor, time: Tensor, context: Tensor | None = None, whole: Tensor | float = 0.0
+    ) -> Tensor:
+        """(B, T, D) noised at times (B,) in [0, 1], told context (B, T, C) and of the whole (B, W) -> (B, T, D)."""
+        condition = functional.silu(self.time(time) + whole)
         told = sequence if context is None else torch.cat([sequence, context], dim=-1)
         hidden = self.inward(told) + self.positions[: sequence.shape[1]]
         for block in self.blocks:

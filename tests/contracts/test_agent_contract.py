@@ -44,6 +44,17 @@ def test_a_folder_holds_the_whole_agent(trained: tuple[str, Any, Path]):
     loaded = AGENTS[name].load(folder)
     assert loaded.config == model.config
     assert np.array_equal(act(loaded), act(model))
+    asked = np.concatenate([DATA.positions, DATA.positions + 100])
+    assert np.array_equal(loaded.support.covers(asked), model.support.covers(asked))
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_an_agent_knows_where_its_data_has_been(name: str):
+    known = build(name).support.covers(DATA.positions)
+    assert known.mean() > 0.99
+    assert not build(name).support.covers(DATA.positions + 100).any()
+    placeless = replace(DATA, meta=replace(DATA.meta, position=()))
+    assert AGENTS[name].for_data(configure_agent(name, DATA, "smoke"), placeless).sizes["boxes"] == 0
 
 
 def test_actions_are_within_bounds_wherever_it_stands(trained: tuple[str, Any, Path]):

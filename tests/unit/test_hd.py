@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from scots.diffusion import SamplingConfig
 from scots.errors import BadInput
+from scots.nets import fourier
 from scots.planners import PLANNERS, configure_planner
 from scots.planners.hd import HierarchicalDiffuser, HierarchicalDiffuserConfig, LevelConfig, configure_hd
 from scots.sources import toy
@@ -178,11 +179,12 @@ def test_the_chord_frame_begins_with_straight_lines():
 
 @pytest.mark.parametrize("frame", ["absolute", "chord"])
 def test_every_token_is_told_where_it_and_both_ends_are(frame):
-    """The network is replaced by one that answers what it was told."""
+    """The DiT is replaced by one that answers what its tokens are told."""
     level = planner(replace(CONFIG, low=replace(SMALL, frame=frame, octaves=2))).level("low")
     level.deviation.copy_(torch.tensor([2.0, 3.0]))
+    level.net.net.forward = lambda _, __, context, ___: context
     sequence, line = torch.randn(4, 9, 2), torch.randn(4, 9, 2) if frame == "chord" else None
-    told = level._told(lambda _, __, context: context, sequence, torch.zeros(4), line)
+    told = level._denoised(level.net, sequence, torch.zeros(4), line)
     told = told if line is None else told[..., 2:]
     for b, t in np.ndindex(4, 9):
         for part, token in enumerate((t, 0, 8)):
@@ -192,6 +194,21 @@ def test_every_token_is_told_where_it_and_both_ends_are(frame):
             angles = torch.stack([x, 2 * x, y, 2 * y]) * np.pi / 4
             wanted = torch.cat([torch.stack([x, y]), angles.sin(), angles.cos()])
             torch.testing.assert_close(told[b, t, 10 * part : 10 * (part + 1)], wanted)
+
+
+@pytest.mark.parametrize("octaves", [0, 2])
+def test_every_layer_is_told_what_the_route_network_makes_of_both_ends(octaves: int):
+    """And of nothing else: it is the same whatever lies between them."""
+    level = planner(replace(CONFIG, high=replace(SMALL, octaves=octaves, route=12))).level("high")
+    told = []
+    level.net.net.forward = lambda sequence, _, __, whole: told.append(whole) or sequence
+    sequence = torch.randn(4, 5, 2)
+    for changed in (sequence, sequence.clone().index_fill_(1, torch.arange(1, 4), 7.0), sequence.flip(1)):
+        level._denoised(level.net, changed, torch.zeros(4))
+    assert told[0].shape == (4, SMALL.width)
+    torch.testing.assert_close(told[0], told[1])
+    assert (told[0] - told[2]).abs().amax(1).min() > 1e-3
+    torch.testing.assert_close(told[0], level.net.route(fourier(sequence[:, [0, -1]], octaves).flatten(1)))
 
 
 def test_saved_and_loaded_plans_are_the_same(tmp_path: Path):

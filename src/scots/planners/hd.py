@@ -23,7 +23,7 @@ from scots import diffusion
 from scots.config import Config, Profile
 from scots.diffusion import Frame, Prediction, SamplingConfig
 from scots.errors import BadInput
-from scots.nets import DiT1d, Scale, fourier
+from scots.nets import DiT1d, Scale, fourier, mlp
 from scots.training import Batch, Model, SlowCopy, TrainingConfig
 from scots.trajectories import Array, Normalizer, Trajectories
 
@@ -39,6 +39,7 @@ class LevelConfig(Config):
     head_width: int = 32
     frame: Frame = "absolute"
     octaves: int = 0  # of Fourier features of its place and of both ends that every token is told; 0: none
+    route: int = 0  # width of a network that tells every layer what to make of both ends; 0: none
     share: float = 1.0  # of the batch that it is trained on
     sampling: SamplingConfig = SamplingConfig()
 
@@ -88,6 +89,31 @@ class HierarchicalDiffuserConfig(Config):
         return {name: level for name, level in every.items() if name != "middle" or self.leap > 1}
 
 
+class Informed(nn.Module):
+    """A DiT whose tokens are told where they and both ends are, and whose layers are told the way that leads between.
+
+    To know the way from anywhere to anywhere takes far more weights than to draw it. A network that sees the two ends
+    once is as cheap as one more token, and the narrow DiT is left with drawing.
+    """
+
+    def __init__(self, config: LevelConfig, columns: int, tokens: int) -> None:
+        super().__init__()
+        self.octaves = config.octaves
+        features = columns * (1 + 2 * config.octaves)
+        context = (columns if config.frame == "chord" else 0) + (3 * features if config.octaves else 0)
+        self.net = DiT1d(columns, config.width, config.depth, config.head_width, tokens, context)
+        self.route = mlp((2 * features, *[config.route] * 3, config.width)) if config.route else None
+
+    def forward(self, sequence: Tensor, time: Tensor, places: Tensor, line: Tensor | None = None) -> Tensor:
+        """Noised sequences (B, T, P), in their frame and as places, with the chord of that frame -> prediction."""
+        features = fourier(places, self.octaves)
+        ends = features[:, [0, -1]].flatten(1)
+        told = [] if line is None else [line]
+        told += [features, ends[:, None].expand(-1, places.shape[1], -1)] if self.octaves else []
+        whole = self.route(ends) if self.route else 0.0
+        return self.net(sequence, time, torch.cat(told, dim=-1) if told else None, whole)
+
+
 class Level(nn.Module):
     """A denoiser of sequences of places whose first and last stay clean."""
 
@@ -96,15 +122,13 @@ class Level(nn.Module):
     def __init__(self, config: LevelConfig, columns: int, tokens: int, ema: float) -> None:
         super().__init__()
         self.config, self.columns, self.tokens = config, columns, tokens
-        context = columns if config.frame == "chord" else 0
-        context += 3 * columns * (1 + 2 * config.octaves) if config.octaves else 0
-        self.net = DiT1d(columns, config.width, config.depth, config.head_width, tokens, context)
+        self.net = Informed(config, columns, tokens)
         self.ema = SlowCopy(self.net, ema, warmup=True)
         self.register_buffer("deviation", torch.ones(columns))
 
     def loss(self, kind: Prediction, clean: Tensor, generator: torch.Generator) -> Tensor:
         """Denoising error (Eq. 5) of normalised sequences (B, T, P) on all but their ends."""
-        return diffusion.bridge_loss(kind, partial(self._told, self.net), clean, self._units(), generator)
+        return diffusion.bridge_loss(kind, partial(self._denoised, self.net), clean, self._units(), generator)
 
     def draw(self, kind: Prediction, ends: Tensor, rng: Sequence[np.random.Generator]) -> Tensor:
         """Sequences (B, T, P) between normalised ends (B, 2, P), each from noise of its own generator."""
@@ -113,18 +137,13 @@ class Level(nn.Module):
         together = max(1, PLACES_TOGETHER // self.tokens)
         pieces = zip(ends.split(together), noise.split(together), strict=True)
         settings = self.tokens, self._units(), self.config.sampling
-        network = partial(self._told, self.ema)
+        network = partial(self._denoised, self.ema)
         return torch.cat([diffusion.bridge(kind, network, own_ends, *settings, own) for own_ends, own in pieces])
 
-    def _told(self, net: nn.Module, sequence: Tensor, time: Tensor, context: Tensor | None = None) -> Tensor:
-        """What the network outputs when every token is told features of where it is and of both ends."""
-        told = [] if context is None else [context]
-        if self.config.octaves:
-            places = sequence if context is None else context + self.deviation * sequence
-            features = fourier(places, self.config.octaves)
-            ends = features[:, [0, -1]].flatten(1)[:, None]
-            told += [features, ends.expand(-1, self.tokens, -1)]
-        return net(sequence, time, torch.cat(told, dim=-1) if told else None)
+    def _denoised(self, net: nn.Module, sequence: Tensor, time: Tensor, context: Tensor | None = None) -> Tensor:
+        """What a network makes of sequences in the frame of this level, whose context is their chord."""
+        places = sequence if context is None else context + self.deviation * sequence
+        return net(sequence, time, places, context)
 
     def _units(self) -> Tensor | None:
         return self.deviation if self.config.frame == "chord" else None
@@ -245,8 +264,10 @@ SCALES: dict[str, dict[str, Any]] = {
         "training": TrainingConfig(steps=60, batch_size=32, learning_rate=1e-3),
     },
     "laptop": {  # two CPU cores: noise prediction would need many times the steps to see the walls
-        "high": LevelConfig(width=128, depth=4, octaves=6, sampling=SamplingConfig(steps=10, order=2)),
-        "middle": LevelConfig(width=128, depth=4, frame="chord", octaves=6, sampling=SamplingConfig(steps=10, order=2)),
+        "high": LevelConfig(width=128, depth=4, octaves=6, route=512, sampling=SamplingConfig(steps=10, order=2)),
+        "middle": LevelConfig(
+            width=128, depth=4, frame="chord", octaves=6, route=256, sampling=SamplingConfig(steps=10, order=2)
+        ),
         "low": LevelConfig(
             width=64, depth=4, frame="chord", octaves=6, share=0.25, sampling=SamplingConfig(steps=5, order=2)
         ),
