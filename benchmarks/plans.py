@@ -48,7 +48,7 @@ VARIANTS: dict[str, dict[str, object]] = {
     "batch 512": {"training.batch_size": 512, "training.learning_rate": 2e-3},
     "learning rate 3e-4": {"training.learning_rate": 3e-4},
     "always arriving early": {"hold": 1.0},
-    "no flips": {"flip": 0.0},
+    "half of the windows backwards": {"flip": 0.5},
     "EMA 0.9999": {"ema": 0.9999},
 }
 

@@ -273,7 +273,6 @@ SCALES: dict[str, dict[str, Any]] = {
         ),
         "prediction": "v",
         "hold": 0.5,
-        "flip": 0.5,  # a way through a maze is one in both directions, and dead ends are mostly recorded in one
         "ema": 0.999,
         "training": TrainingConfig(
             steps=12_000, batch_size=128, learning_rate=1e-3, weight_decay=1e-5, schedule="cosine", warmup=200
