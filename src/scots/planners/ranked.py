@@ -12,6 +12,8 @@ from scots.support import Support
 from scots.trajectories import Array
 
 PROBES = 5  # places on the line between two waypoints that are looked up
+BESIDE = 4.0  # steps from a start or a goal within which a plan is not to blame for where it is
+BOLDER = (2.0, 2.0, 2.0)  # temperatures of further draws where none of the first can be walked, relative to those
 
 if TYPE_CHECKING:
     from scots.planners import Planner
@@ -53,22 +55,35 @@ class RankedPlanner:
     What speaks against a plan is counted in steps. From one waypoint to the next there are `stride` and no more: a
     stretch through a wall is short on the map and long in the embedding. And the straight line between them should
     stay where the data has been: a corner that is cut is nowhere far in the embedding, but nobody was ever recorded
-    inside the wall. Among plans without fault the shortest is kept.
+    inside the wall. Among plans without fault the shortest is kept; where there is none, more are drawn, bolder ones.
     """
 
     def __init__(self, planner: Planner, support: Support, encode: PlaceEncoder, candidates: int) -> None:
         self._planner, self._support, self._encode, self._candidates = planner, support, encode, candidates
         self.horizon, self.stride = planner.horizon, planner.stride
 
-    def waypoints(self, start: Array, goal: Array, rng: Sequence[np.random.Generator]) -> Array:
-        """The best of several plans (B, W, P) from each start to its goal."""
+    def waypoints(self, start: Array, goal: Array, rng: Sequence[np.random.Generator], boldness: float = 1.0) -> Array:
+        """The best of several plans (B, W, P) from each start to its goal; more are drawn where none can be walked."""
+        plans, costs = self._best(start, goal, rng, boldness)
+        for bolder in BOLDER:
+            (again,) = np.nonzero(costs > self.stride)
+            if not len(again):
+                break
+            others, theirs = self._best(start[again], goal[again], [rng[n] for n in again.tolist()], bolder * boldness)
+            better = theirs < costs[again]
+            plans[again[better]], costs[again[better]] = others[better], theirs[better]
+        return plans
+
+    def _best(
+        self, start: Array, goal: Array, rng: Sequence[np.random.Generator], boldness: float
+    ) -> tuple[Array, Array]:
+        """The best of so many candidates (B, W, P), and what it costs (B,)."""
         streams = [child for own in rng for child in own.spawn(self._candidates)]
-        drawn = self._planner.waypoints(
-            np.repeat(start, self._candidates, axis=0), np.repeat(goal, self._candidates, axis=0), streams
-        )
-        by_plan = drawn.reshape(len(start), self._candidates, *drawn.shape[1:])
-        best = self.costs(drawn).reshape(len(start), self._candidates).argmin(axis=1)
-        return by_plan[np.arange(len(start)), best]
+        starts, goals = (np.repeat(ends, self._candidates, axis=0) for ends in (start, goal))
+        drawn = self._planner.waypoints(starts, goals, streams, boldness)
+        costs = self.costs(drawn).reshape(len(start), self._candidates)
+        best = costs.argmin(axis=1) + self._candidates * np.arange(len(start))
+        return drawn[best], costs.min(axis=1)
 
     def costs(self, plans: Array) -> Array:
         """How hard plans (B, W, P) are to walk (B,): steps too many or where nobody was, then steps in all."""
@@ -77,23 +92,24 @@ class RankedPlanner:
         excess = np.maximum(0.0, steps - self.stride).sum(axis=1)
         share = np.linspace(0, 1, PROBES, endpoint=False, dtype=plans.dtype)[:, None]
         lines = plans[:, :-1, None] + share * np.diff(plans, axis=1)[:, :, None]  # (B, W - 1, PROBES, P)
-        astray = ~self._support.covers(lines) * (self.stride / PROBES)
-        return excess + astray.sum(axis=(1, 2)) + steps.sum(axis=1) / self.horizon
+        astray = self._astray(lines.reshape(len(plans), -1, plans.shape[2]), plans) * (self.stride / PROBES)
+        return excess + astray + steps.sum(axis=1) / self.horizon
 
     def infill(self, ends: Array, rng: Sequence[np.random.Generator]) -> Array:
         """What lies between two waypoints, drawn again where it leads astray; the best of the draws is kept."""
         drawn = self._planner.infill(ends, rng)
-        astray = self._astray(drawn)
+        astray = self._astray(drawn, ends)
         for _ in range(self._candidates - 1):
             (again,) = np.nonzero(astray)
             if not len(again):
                 break
             other = self._planner.infill(ends[again], [rng[n] for n in again.tolist()])
-            found = self._astray(other)
+            found = self._astray(other, ends[again])
             better = found < astray[again]
             drawn[again[better]], astray[again[better]] = other[better], found[better]
         return drawn
 
-    def _astray(self, stretches: Array) -> Array:
-        """Places between the ends of stretches (B, T, P) where nobody was (B,)."""
-        return (~self._support.covers(stretches[:, 1:-1])).sum(axis=1)
+    def _astray(self, places: Array, between: Array) -> Array:
+        """How many of the places (B, N, P) are where nobody was (B,), not counting those beside the given ends."""
+        away = [np.linalg.norm(places - between[:, [end]], axis=2) > BESIDE * self._support.step for end in (0, -1)]
+        return (away[0] & away[1] & ~self._support.covers(places)).sum(axis=1)
