@@ -55,6 +55,10 @@ class Support(nn.Module):
         """How far the data usually gets in a step."""
         return float(self.edge) / EDGE_STEPS
 
+    def places(self) -> Array:
+        """The middle of every box (N, P)."""
+        return (self.low + (self.boxes + 0.5) * self.edge).cpu().numpy()
+
     def covers(self, places: Array) -> Array:
         """Whether something was recorded in the box of each place (..., P) -> (...)."""
         known = self.boxes.cpu().numpy()

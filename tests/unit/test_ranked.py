@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from scots.nets import Scale
-from scots.planners.ranked import BOLDER, RankedPlanner, in_embedding, on_map
+from scots.planners.ranked import RankedPlanner, in_embedding, on_map, one_after_the_other
 from scots.support import Support
 from scots.trajectories import Array, Meta, Trajectories
 
@@ -39,11 +39,10 @@ class Drawn:
     stride, horizon = STRIDE, HORIZON
 
     def __init__(self, plans: Sequence[list[tuple[float, float]]] = ()) -> None:
-        self.plans, self.asked, self.stretches = list(plans), [], 0
+        self.plans, self.stretches = list(plans), 0
 
-    def waypoints(self, start: Array, goal: Array, rng: Sequence[np.random.Generator], boldness: float = 1.0) -> Array:
+    def waypoints(self, start: Array, goal: Array, rng: Sequence[np.random.Generator]) -> Array:
         assert len({own.integers(2**60) for own in rng}) == len(rng) == len(start)  # every candidate draws its own
-        self.asked.append((len(start), boldness))
         drawn, self.plans = self.plans[: len(start)], self.plans[len(start) :]
         return np.array(drawn, dtype=np.float32)
 
@@ -94,16 +93,53 @@ def test_each_episode_gets_the_best_of_its_own_candidates():
     ends = np.zeros((2, 2), dtype=np.float32)
     best = in_lanes(drawn, 3).waypoints(ends, ends, rngs(2))
     np.testing.assert_array_equal(best, np.array([DAWDLING, AROUND], dtype=np.float32))
-    assert drawn.asked == [(6, 1.0)]
+    assert drawn.plans == []
 
 
-def test_where_no_plan_can_be_walked_bolder_ones_are_drawn():
-    """The first episode finds a way in the third round, the second at once, the third never."""
-    ways = [THROUGH, THROUGH, AROUND, THROUGH, *[THROUGH] * 6, AROUND, *[THROUGH] * 5]
-    drawn, ends = Drawn(ways), np.zeros((3, 2), dtype=np.float32)
-    best = in_lanes(drawn, 2).waypoints(ends, ends, rngs(3))
-    np.testing.assert_array_equal(best, np.array([AROUND, AROUND, THROUGH], dtype=np.float32))
-    assert drawn.asked == [(6, 1.0), (4, BOLDER[0]), (4, BOLDER[1]), (2, BOLDER[2])]
+class Straight(Drawn):
+    """A planner that sees no walls: it goes straight to every goal, at most 4 units a stretch, and waits there."""
+
+    stride, horizon = STRIDE, 10 * STRIDE + 1
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[tuple[Array, Array]] = []
+
+    def waypoints(self, start: Array, goal: Array, rng: Sequence[np.random.Generator]) -> Array:
+        self.asked += [(start, goal)]
+        way = np.linalg.norm(goal - start, axis=1)[:, None, None]
+        share = np.minimum(1, 4 * np.arange(11)[:, None] / np.maximum(way, 1e-9))
+        return (start[:, None] + share * (goal - start)[:, None]).astype(np.float32)
+
+
+def test_where_no_plan_can_be_walked_the_way_is_looked_for_by_halves():
+    """One episode stays in its lane. The other has to go round the wall: by its far end, which is halfway."""
+    start, goal = np.array([[2, 0.75], [2, 0.75]], np.float32), np.array([[12, 0.75], [2, 8.75]], np.float32)
+    straight = Straight()
+    planner, direct = in_lanes(straight, 1), Straight().waypoints(start, goal, rngs(2))
+    plans = planner.waypoints(start, goal, rngs(2))
+    np.testing.assert_array_equal(plans[:, 0], start)
+    np.testing.assert_array_equal(plans[:, -1], goal)
+    np.testing.assert_array_equal(plans[0], direct[0])
+    assert plans[1, :, 0].max() > 18
+    assert planner.costs(plans)[1] < planner.costs(direct)[1] / 4
+    starts, middle = straight.asked[1]
+    np.testing.assert_array_equal(starts, start[1:])  # only the hard one
+    np.testing.assert_allclose(Unrolled().encode(np.array([[0, *middle[0]]])), (2 + 46) / 2, atol=4)
+
+
+def test_halves_are_joined_without_their_waits():
+    first = np.array([[0, 0], [4, 0], [4, 0], [8, 0], [8, 0], [8, 0]], dtype=np.float32)
+    second = np.array([[8, 0], [8, 4], [8, 4.1], [8, 4.1], [8, 4.1], [8, 4.1]], dtype=np.float32)
+    joined = [[0, 0], [4, 0], [8, 0], [8, 4.1], [8, 4.1], [8, 4.1]]
+    np.testing.assert_allclose(one_after_the_other(first, second), joined, atol=1e-6)
+
+
+def test_what_takes_too_long_is_cut_but_ends_at_the_goal():
+    first = np.stack([np.arange(6.0), np.zeros(6)], axis=1)
+    joined = one_after_the_other(first, first + np.array([5, 0]))
+    np.testing.assert_array_equal(joined[:, 0], [0, 1, 2, 3, 4, 10])
+    np.testing.assert_array_equal(one_after_the_other(0 * first, 0 * first + 7), 0 * first + 7)
 
 
 def test_a_stretch_that_leads_astray_is_drawn_again_and_no_other():

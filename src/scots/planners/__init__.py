@@ -28,11 +28,8 @@ class Planner(Protocol):
     def stride(self) -> int:
         """Steps between waypoints."""
 
-    def waypoints(self, start: Array, goal: Array, rng: Sequence[np.random.Generator], boldness: float = 1.0) -> Array:
-        """Waypoints (B, W, P) from starts (B, P) to goals (B, P), exactly these at the ends.
-
-        The bolder, the more plans from one place to another differ.
-        """
+    def waypoints(self, start: Array, goal: Array, rng: Sequence[np.random.Generator]) -> Array:
+        """Waypoints (B, W, P) from starts (B, P) to goals (B, P), exactly these at the ends."""
 
     def infill(self, ends: Array, rng: Sequence[np.random.Generator]) -> Array:
         """Places (B, stride + 1, P) from one waypoint to the next (B, 2, P), exactly these at the ends."""

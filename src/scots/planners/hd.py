@@ -130,14 +130,13 @@ class Level(nn.Module):
         """Denoising error (Eq. 5) of normalised sequences (B, T, P) on all but their ends."""
         return diffusion.bridge_loss(kind, partial(self._denoised, self.net), clean, self._units(), generator)
 
-    def draw(self, kind: Prediction, ends: Tensor, rng: Sequence[np.random.Generator], boldness: float = 1.0) -> Tensor:
+    def draw(self, kind: Prediction, ends: Tensor, rng: Sequence[np.random.Generator]) -> Tensor:
         """Sequences (B, T, P) between normalised ends (B, 2, P), each from noise of its own generator."""
         shape = (self.tokens, self.columns)
         noise = torch.from_numpy(np.stack([own.standard_normal(shape, dtype=np.float32) for own in rng]))
         together = max(1, PLACES_TOGETHER // self.tokens)
         pieces = zip(ends.split(together), noise.split(together), strict=True)
-        sampling = replace(self.config.sampling, temperature=boldness * self.config.sampling.temperature)
-        settings = self.tokens, self._units(), sampling
+        settings = self.tokens, self._units(), self.config.sampling
         network = partial(self._denoised, self.ema)
         return torch.cat([diffusion.bridge(kind, network, own_ends, *settings, own) for own_ends, own in pieces])
 
@@ -226,12 +225,9 @@ class HierarchicalDiffuser(Model):
         """Dense plans (B, T, P) from starts (B, P) to goals (B, P): exactly these at the ends."""
         return self._filled("low", self.waypoints(start, goal, rng.spawn(len(start))), rng.spawn(len(start)))
 
-    def waypoints(self, start: Array, goal: Array, rng: Sequence[np.random.Generator], boldness: float = 1.0) -> Array:
-        """Waypoints (B, W, P) from starts (B, P) to goals (B, P), each plan by a generator of its own.
-
-        `boldness` multiplies the temperature of the high level, which chooses the route.
-        """
-        planned = self._drawn("high", np.stack([start, goal], axis=1), rng, boldness)
+    def waypoints(self, start: Array, goal: Array, rng: Sequence[np.random.Generator]) -> Array:
+        """Waypoints (B, W, P) from starts (B, P) to goals (B, P), each plan by a generator of its own."""
+        planned = self._drawn("high", np.stack([start, goal], axis=1), rng)
         return self._filled("middle", planned, rng) if "middle" in self.levels else planned
 
     def infill(self, ends: Array, rng: Sequence[np.random.Generator]) -> Array:
@@ -246,13 +242,13 @@ class HierarchicalDiffuser(Model):
         return np.concatenate([between[:, :-1].reshape(len(places), -1, places.shape[2]), places[:, -1:]], axis=1)
 
     @torch.no_grad()
-    def _drawn(self, name: str, ends: Array, rng: Sequence[np.random.Generator], boldness: float = 1.0) -> Array:
+    def _drawn(self, name: str, ends: Array, rng: Sequence[np.random.Generator]) -> Array:
         """Sequences (B, T, P) between first and last places (B, 2, P), which are kept to the bit."""
         if ends.shape[-1] != self.sizes["position"]:
             raise BadInput(f"this planner knows places of {self.sizes['position']} columns, not of {ends.shape[-1]}")
         kept = ends.astype(np.float32)
         scaled = self.scale(torch.from_numpy(kept).to(self.device))
-        drawn = self.scale.inverse(self.level(name).draw(self.config.prediction, scaled, rng, boldness)).cpu().numpy()
+        drawn = self.scale.inverse(self.level(name).draw(self.config.prediction, scaled, rng)).cpu().numpy()
         drawn[:, [0, -1]] = kept  # scaling back and forth would round them
         return drawn
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
+import torch
 
 from scots.nets import Scale
 from scots.support import Support
@@ -13,7 +14,9 @@ from scots.trajectories import Array
 
 PROBES = 5  # places on the line between two waypoints that are looked up
 BESIDE = 4.0  # steps from a start or a goal within which a plan is not to blame for where it is
-BOLDER = (2.0, 2.0, 2.0)  # temperatures of further draws where none of the first can be walked, relative to those
+WAITING = 0.1  # of the longest stretch of a plan: it waits in those that are shorter
+HARD = 3.0  # stretches that a plan may cost before it is looked for by halves: the wrong way round a wall is many
+HALVINGS = 2  # of a plan that cannot be walked
 
 if TYPE_CHECKING:
     from scots.planners import Planner
@@ -55,35 +58,52 @@ class RankedPlanner:
     What speaks against a plan is counted in steps. From one waypoint to the next there are `stride` and no more: a
     stretch through a wall is short on the map and long in the embedding. And the straight line between them should
     stay where the data has been: a corner that is cut is nowhere far in the embedding, but nobody was ever recorded
-    inside the wall. Among plans without fault the shortest is kept; where there is none, more are drawn, bolder ones.
+    inside the wall. Among plans without fault the shortest is kept. Where there is none, the planner is asked for the
+    way to a place halfway, and on from there: what is near it knows better.
     """
 
     def __init__(self, planner: Planner, support: Support, encode: PlaceEncoder, candidates: int) -> None:
         self._planner, self._support, self._encode, self._candidates = planner, support, encode, candidates
         self.horizon, self.stride = planner.horizon, planner.stride
+        self._places = support.places()
+        self._points = encode(self._places)
 
-    def waypoints(self, start: Array, goal: Array, rng: Sequence[np.random.Generator], boldness: float = 1.0) -> Array:
-        """The best of several plans (B, W, P) from each start to its goal; more are drawn where none can be walked."""
-        plans, costs = self._best(start, goal, rng, boldness)
-        for bolder in BOLDER:
-            (again,) = np.nonzero(costs > self.stride)
-            if not len(again):
-                break
-            others, theirs = self._best(start[again], goal[again], [rng[n] for n in again.tolist()], bolder * boldness)
-            better = theirs < costs[again]
-            plans[again[better]], costs[again[better]] = others[better], theirs[better]
-        return plans
+    def waypoints(self, start: Array, goal: Array, rng: Sequence[np.random.Generator]) -> Array:
+        """The best of several plans (B, W, P) from each start to its goal, by halves where none can be walked."""
+        return self._walked(start, goal, rng, HALVINGS)[0]
 
-    def _best(
-        self, start: Array, goal: Array, rng: Sequence[np.random.Generator], boldness: float
+    def _walked(
+        self, start: Array, goal: Array, rng: Sequence[np.random.Generator], halvings: int
     ) -> tuple[Array, Array]:
+        """Plans (B, W, P) and what they cost (B,)."""
+        plans, costs = self._best(start, goal, rng)
+        (hard,) = np.nonzero(costs > HARD * self.stride)
+        if not halvings or not len(hard):
+            return plans, costs
+        start, goal, rng = start[hard], goal[hard], [rng[n] for n in hard.tolist()]
+        middle = self._halfway(start, goal)
+        first, _ = self._walked(start, middle, rng, halvings - 1)
+        second, _ = self._walked(middle, goal, rng, halvings - 1)
+        joined = np.stack([one_after_the_other(*both) for both in zip(first, second, strict=True)])
+        theirs = self.costs(joined)
+        better = theirs < costs[hard]
+        plans[hard[better]], costs[hard[better]] = joined[better], theirs[better]
+        return plans, costs
+
+    def _best(self, start: Array, goal: Array, rng: Sequence[np.random.Generator]) -> tuple[Array, Array]:
         """The best of so many candidates (B, W, P), and what it costs (B,)."""
         streams = [child for own in rng for child in own.spawn(self._candidates)]
         starts, goals = (np.repeat(ends, self._candidates, axis=0) for ends in (start, goal))
-        drawn = self._planner.waypoints(starts, goals, streams, boldness)
+        drawn = self._planner.waypoints(starts, goals, streams)
         costs = self.costs(drawn).reshape(len(start), self._candidates)
         best = costs.argmin(axis=1) + self._candidates * np.arange(len(start))
         return drawn[best], costs.min(axis=1)
+
+    def _halfway(self, start: Array, goal: Array) -> Array:
+        """Of the places where somebody was, the one from which neither start nor goal is far (B, P)."""
+        points = torch.from_numpy(self._points)
+        away = (torch.cdist(torch.from_numpy(self._encode(end)), points) for end in (start, goal))
+        return self._places[torch.maximum(*away).argmin(dim=1).numpy()]
 
     def costs(self, plans: Array) -> Array:
         """How hard plans (B, W, P) are to walk (B,): steps too many or where nobody was, then steps in all."""
@@ -113,3 +133,15 @@ class RankedPlanner:
         """How many of the places (B, N, P) are where nobody was (B,), not counting those beside the given ends."""
         away = [np.linalg.norm(places - between[:, [end]], axis=2) > BESIDE * self._support.step for end in (0, -1)]
         return (away[0] & away[1] & ~self._support.covers(places)).sum(axis=1)
+
+
+def one_after_the_other(first: Array, second: Array) -> Array:
+    """Two plans (W, P) as one without their waits; it waits at the end, or is cut there if it takes too long."""
+    joined = np.concatenate([_moving(first), _moving(second)])[: len(first) - 1]
+    return np.concatenate([joined, np.repeat(second[-1:], len(first) - len(joined), axis=0)])
+
+
+def _moving(plan: Array) -> Array:
+    """The waypoints of a plan (W, P) from which it goes on."""
+    stretches = np.linalg.norm(np.diff(plan, axis=0), axis=1)
+    return plan[:-1][stretches > WAITING * stretches.max()]
