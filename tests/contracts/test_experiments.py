@@ -114,7 +114,7 @@ def test_folders_remember_what_they_were_trained_on(folders: dict[str, Path]):
     [row] = evaluated(folders["hd"], folders["gciql"], settings={"replan_every": 7})
     assert (row.dataset, row.training_seed, row.profile, row.max_steps) == (toy.ID, 3, "smoke", 30)
     assert row.recipe == Recipe(None, "hd", "gciql", {"execution.replan_every": 7})
-    assert row.execution == Execution(replan_every=7, candidates=2)
+    assert row.execution == Execution(replan_every=7)
     [alone] = evaluated(folders["gciql"], None, toy.ID)
     assert (alone.recipe, alone.execution) == (Recipe(None, "gciql"), None)
 
