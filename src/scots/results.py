@@ -28,8 +28,9 @@ command above its table, on data collected here unless it says otherwise.
 
 SUCCESS_FOOT = """Success in per cent, the mean over five tasks with 50 episodes each per seed, and its 95 % bootstrap
 interval over episodes; in brackets the paper's mean ± deviation over five seeds. Ours: profile `laptop`, one training
-of each network, evaluated with the seeds of the command. `steps` is the limit of an episode: 1000 is OGBench's, 2000
-that of the paper's reference code for the giant maze, with which its numbers were made.
+of each network, evaluated with the seeds of the command as far as they were run. SCoTS follows the best of eight plans
+unless a column says otherwise, HD the only one. `steps` is the limit of an episode: 1000 is OGBench's, 2000 that of the
+paper's reference code for the giant maze, with which its numbers were made.
 """
 
 PLANS_HEAD = """## Plans on pointmaze-giant-stitch-v0
