@@ -23,8 +23,8 @@ from scots.config import Seeds
 from scots.embedding import TemporalDistance
 from scots.files import append_rows
 from scots.planners import Planner
+from scots.planners.choosing import BestOf, in_embedding
 from scots.planners.hd import HierarchicalDiffuser, HierarchicalDiffuserConfig, configure_hd
-from scots.planners.ranked import RankedPlanner, in_embedding
 from scots.sources.maze import Maze, maze_of
 from scots.support import Support
 from scots.trajectories import Array, Trajectories
@@ -119,9 +119,9 @@ def draw(
     planner.level("high").config = replace(planner.level("high").config, sampling=sampling)
     encode = in_embedding(embedding, planner.meta.position)
     for candidates in (1, 2, 4, 8, 16):
-        ranked = RankedPlanner(planner, support, encode, candidates)
+        planner.choose = BestOf(support, encode, planner.stride, candidates)
         begin = time.process_time()
-        found = cleanliness(ranked, pairs, maze)
+        found = cleanliness(planner, pairs, maze)
         seconds = round(time.process_time() - begin, 1)
         _keep(row | {"study": "candidates", "variant": str(candidates), "seconds": seconds} | found)
 

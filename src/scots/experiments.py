@@ -24,7 +24,7 @@ from scots.errors import BadInput
 from scots.evaluation import EvalResult, evaluate
 from scots.files import append_rows, atomic
 from scots.planners import PLANNERS, Planner, configure_planner
-from scots.planners.ranked import RankedPlanner, in_embedding, on_map
+from scots.planners.choosing import BestOf, in_embedding, on_map
 from scots.recipes import Recipe
 from scots.sources import collect
 from scots.sources.ogbench import PROTOCOLS, meta_of
@@ -283,7 +283,7 @@ def acting(
     if execution.candidates > 1:
         support = cast(Agent, policy).support
         encode = in_embedding(embedding, position) if embedding else on_map(support)
-        planner = RankedPlanner(planner, support, encode, execution.candidates)
+        planner.choose = BestOf(support, encode, planner.stride, execution.candidates)
     return SubgoalController(planner, cast(Policy, policy), execution, position)
 
 

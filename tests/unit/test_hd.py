@@ -96,6 +96,29 @@ def test_with_a_leap_a_middle_level_plans_the_waypoints_between():
             replace(config, leap=leap)
 
 
+def test_every_level_chooses_among_its_own_draws_and_the_way_is_judged_as_a_whole():
+    class Chooser:
+        def __init__(self):
+            self.asked = []
+
+        def __call__(self, draw, ends, rng, spacing):
+            self.asked += [(len(ends), spacing)]
+            return draw(ends, rng)
+
+        def by_halves(self, draw, ends, rng, spacing):
+            self.asked += [("whole", spacing)]
+            return draw(ends, rng)
+
+    model = planner(replace(CONFIG, leap=2, middle=SMALL))
+    start, goal = DATA.observations[:3], DATA.observations[50:53]
+    plain = model.waypoints(start, goal, rngs(1, 2, 3))
+    model.choose = Chooser()
+    chosen = model.waypoints(start, goal, rngs(1, 2, 3))
+    np.testing.assert_array_equal(chosen, plain)
+    model.infill(chosen[:, :2], rngs(1, 2, 3))
+    assert model.choose.asked == [("whole", 8), (3, 16), (6, 8), (3, 1)]
+
+
 def test_infill_keeps_both_waypoints():
     ends = DATA.observations[np.arange(8).reshape(4, 2) * 11]
     segments = planner().infill(ends, rngs(0, 1, 2, 3))

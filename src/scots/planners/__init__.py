@@ -9,6 +9,7 @@ import numpy as np
 
 from scots.config import Profile
 from scots.errors import BadInput
+from scots.planners.choosing import BestOf
 from scots.planners.hd import HierarchicalDiffuser, configure_hd
 from scots.trajectories import Array, Trajectories
 
@@ -19,6 +20,8 @@ class Planner(Protocol):
     Every plan, and every stretch between two waypoints, has a generator of its own. So a plan does not depend on what
     else is planned at the same time, nor on which of its stretches are filled in, or when.
     """
+
+    choose: BestOf | None  # among several draws
 
     @property
     def horizon(self) -> int:

@@ -24,6 +24,7 @@ from scots.config import Config, Profile
 from scots.diffusion import Frame, Prediction, SamplingConfig
 from scots.errors import BadInput
 from scots.nets import DiT1d, Scale, fourier, mlp
+from scots.planners.choosing import BestOf
 from scots.training import Batch, Model, SlowCopy, TrainingConfig
 from scots.trajectories import Array, Normalizer, Trajectories
 
@@ -153,6 +154,7 @@ class HierarchicalDiffuser(Model):
     """Plans from place to place: waypoints first, then what lies between them."""
 
     config_class = HierarchicalDiffuserConfig
+    choose: BestOf | None = None  # among several draws of every level; none: the only one is taken
 
     def __init__(self, config: HierarchicalDiffuserConfig, sizes: dict[str, int]) -> None:
         super().__init__(config, sizes)
@@ -227,19 +229,29 @@ class HierarchicalDiffuser(Model):
 
     def waypoints(self, start: Array, goal: Array, rng: Sequence[np.random.Generator]) -> Array:
         """Waypoints (B, W, P) from starts (B, P) to goals (B, P), each plan by a generator of its own."""
-        planned = self._drawn("high", np.stack([start, goal], axis=1), rng)
+        ends = np.stack([start, goal], axis=1)
+        return self.choose.by_halves(self._routed, ends, rng, self.stride) if self.choose else self._routed(ends, rng)
+
+    def _routed(self, ends: Array, rng: Sequence[np.random.Generator]) -> Array:
+        """Waypoints (B, W, P) between starts and goals (B, 2, P), by the levels that plan them."""
+        planned = self._between("high", ends, rng)
         return self._filled("middle", planned, rng) if "middle" in self.levels else planned
 
     def infill(self, ends: Array, rng: Sequence[np.random.Generator]) -> Array:
         """What lies between two waypoints (B, 2, P): (B, stride + 1, P), both included, each by its own generator."""
-        return self._drawn("low", ends, rng)
+        return self._between("low", ends, rng)
 
     def _filled(self, name: str, places: Array, rng: Sequence[np.random.Generator]) -> Array:
         """Sequences of places (B, T, P) with what a level draws between each two of them."""
         ends = np.stack([places[:, :-1], places[:, 1:]], axis=2)  # (B, T - 1, 2, P)
         streams = [stretch for own in rng for stretch in own.spawn(ends.shape[1])]
-        between = self._drawn(name, ends.reshape(-1, *ends.shape[2:]), streams)
+        between = self._between(name, ends.reshape(-1, *ends.shape[2:]), streams)
         return np.concatenate([between[:, :-1].reshape(len(places), -1, places.shape[2]), places[:, -1:]], axis=1)
+
+    def _between(self, name: str, ends: Array, rng: Sequence[np.random.Generator]) -> Array:
+        """What a level puts between first and last places (B, 2, P): (B, T, P)."""
+        draw, (_, _, spacing) = partial(self._drawn, name), self.config.levels()[name]
+        return self.choose(draw, ends, rng, spacing) if self.choose else draw(ends, rng)
 
     @torch.no_grad()
     def _drawn(self, name: str, ends: Array, rng: Sequence[np.random.Generator]) -> Array:

@@ -1,0 +1,142 @@
+"""Of several draws the one that can be walked, and of those the shortest; by halves where there is none."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from scots.nets import Scale
+from scots.planners.choosing import LENGTH, BestOf, in_embedding, on_map, one_after_the_other
+from scots.support import Support
+from scots.trajectories import Array, Meta, Trajectories
+
+STRIDE = 8
+
+
+class Unrolled:
+    """Two lanes with a wall between them, joined at the far end: the latent is the way along them."""
+
+    scale = Scale(3)
+
+    def encode(self, observations: Array) -> Array:
+        assert (observations[:, 0] == 0).all()  # an average observation, put at a place
+        x, y = observations[:, 1], observations[:, 2]
+        joining = (x > 19) & (y > 1.25) & (y < 7.25)
+        return np.where(joining, 20 + y, np.where(y < 4.25, x, 48.5 - x))[:, None]
+
+
+def recorded() -> Support:
+    """One walk along both lanes, half a unit a step, so that boxes have edges of one."""
+    lane = np.arange(0.25, 20.5, 0.5)
+    end = np.stack([np.full(15, 20.25), np.arange(0.75, 8.0, 0.5)], axis=1)
+    there = np.stack([lane, np.full(len(lane), 0.25)], axis=1)
+    walk = np.concatenate([there, end, (there + np.array([0, 8]))[::-1]]).astype(np.float32)
+    return Support.of(Trajectories(walk, [0, len(walk)], meta=Meta(position=(0, 1))))
+
+
+class Drawn:
+    """Draws what it was given, one after the other."""
+
+    def __init__(self, *sequences: list[tuple[float, float]]) -> None:
+        self.left = list(sequences)
+
+    def __call__(self, ends: Array, rng: Sequence[np.random.Generator]) -> Array:
+        assert len({own.integers(2**60) for own in rng}) == len(rng) == len(ends)  # every candidate draws its own
+        drawn, self.left = self.left[: len(ends)], self.left[len(ends) :]
+        return np.array(drawn, dtype=np.float32)
+
+
+THROUGH = [(10.25, 0.25), (10.25, 0.25), (10.25, 8.25), (10.25, 8.25)]  # straight through the wall
+AROUND = [(18.25, 0.25), (20.25, 0.25), (20.25, 8.25), (18.25, 8.25)]
+DAWDLING = [(18.25, 0.25), (16.25, 0.25), (19.25, 0.25), (20.25, 0.25)]
+
+
+def in_lanes(candidates: int = 1) -> BestOf:
+    return BestOf(recorded(), in_embedding(Unrolled(), (1, 2)), STRIDE, candidates)
+
+
+def rngs(count: int) -> list[np.random.Generator]:
+    return [np.random.default_rng(seed) for seed in range(count)]
+
+
+def test_faults_are_steps_too_many_and_steps_where_nobody_was():
+    faults, steps = in_lanes().judged(np.array([THROUGH, AROUND, DAWDLING], dtype=np.float32), STRIDE)
+    np.testing.assert_allclose(steps, [28, 2 + 8 + 2, 2 + 3 + 1], rtol=1e-5)
+    # the line meets the heights 0.25, 1.85, 3.45, 5.05 and 6.65, of which two are neither in a lane nor beside the ends
+    np.testing.assert_allclose(faults, [28 - STRIDE + 2 * STRIDE / 5, 0, 0], rtol=1e-5)
+
+
+def test_between_places_that_are_far_apart_no_straight_line_is_expected():
+    """Only the places are looked up: one of the four is inside the wall."""
+    faults, _ = in_lanes().judged(np.array([[*THROUGH[:2], (10.25, 4.25), THROUGH[3]]], dtype=np.float32), 5 * STRIDE)
+    assert faults == STRIDE
+
+
+def test_without_an_embedding_steps_are_measured_on_the_map():
+    best = BestOf(recorded(), on_map(recorded()), STRIDE, 1)
+    faults, steps = best.judged(np.array([THROUGH, AROUND], dtype=np.float32), STRIDE)
+    np.testing.assert_allclose(steps, [16, 24], rtol=1e-5)  # 8 units are 16 steps
+    np.testing.assert_allclose(faults, [16 - STRIDE + 2 * STRIDE / 5, 16 - STRIDE], rtol=1e-5)
+
+
+def test_nothing_is_to_blame_for_where_it_begins_and_ends():
+    """Both ends lie off the lane, and so does the wait at the second."""
+    waiting = np.array([[(1, 2), (2, 0.5), (8, 0.5), (9, 2), (9, 2)]], dtype=np.float32)
+    faults, steps = in_lanes().judged(waiting, STRIDE)
+    assert (faults[0], steps[0]) == (0, pytest.approx(8))
+
+
+def test_each_gets_the_best_of_its_own_candidates():
+    drawn, ends = Drawn(THROUGH, DAWDLING, AROUND, AROUND, THROUGH, THROUGH), np.zeros((2, 2, 2), dtype=np.float32)
+    best = in_lanes(3)(drawn, ends, rngs(2), STRIDE)
+    np.testing.assert_array_equal(best, np.array([DAWDLING, AROUND], dtype=np.float32))
+    assert drawn.left == []
+
+
+def test_a_long_way_without_faults_beats_a_short_one_with_them():
+    short, long = [(2, 0.5), (8, 0.5), (8, 2.6), (14, 0.5)], [(2, 0.5), (8, 0.5), (6, 0.5), (14, 0.5)]
+    assert 2 * 2 * LENGTH < STRIDE / 5  # the detour costs less than one place astray
+    ends = np.zeros((1, 2, 2), dtype=np.float32)
+    assert in_lanes(2)(Drawn(short, long), ends, rngs(1), STRIDE).tolist() == [[list(place) for place in long]]
+
+
+class Straight:
+    """Sees no walls: it goes straight to every goal, at most 4 units a stretch, and waits there."""
+
+    def __init__(self) -> None:
+        self.asked: list[Array] = []
+
+    def __call__(self, ends: Array, rng: Sequence[np.random.Generator]) -> Array:
+        self.asked += [ends]
+        start, goal = ends[:, :1], ends[:, 1:]
+        way = np.linalg.norm(goal - start, axis=2, keepdims=True)
+        return (start + np.minimum(1, 4 * np.arange(21)[:, None] / np.maximum(way, 1e-9)) * (goal - start)).astype("f4")
+
+
+def test_what_cannot_be_walked_is_looked_for_by_halves():
+    """One stays in its lane. The other has to go round the wall: by its far end, which is halfway."""
+    ends = np.array([[[2, 0.75], [12, 0.75]], [[2, 0.75], [2, 8.75]]], dtype=np.float32)
+    straight, best = Straight(), in_lanes()
+    plans, direct = best.by_halves(straight, ends, rngs(2), STRIDE), Straight()(ends, rngs(2))
+    np.testing.assert_array_equal(plans[:, [0, -1]], ends)
+    np.testing.assert_array_equal(plans[0], direct[0])
+    assert plans[1, :, 0].max() > 18
+    assert best.judged(plans, STRIDE)[0][1] < 0.7 * best.judged(direct, STRIDE)[0][1]  # it still cuts the corners
+    (start, middle), *others = straight.asked[1]  # only the hard one
+    assert others == []
+    np.testing.assert_array_equal(start, ends[1, 0])
+    np.testing.assert_allclose(Unrolled().encode(np.array([[0, *middle]])), (2 + 46.5) / 2, atol=1)
+
+
+def test_halves_are_joined_without_their_waits():
+    first = np.array([[0, 0], [4, 0], [4, 0], [8, 0], [8, 0], [8, 0]], dtype=np.float32)
+    second = np.array([[8, 0], [8, 4], [8, 4.1], [8, 4.1], [8, 4.1], [8, 4.1]], dtype=np.float32)
+    joined = [[0, 0], [4, 0], [8, 0], [8, 4.1], [8, 4.1], [8, 4.1]]
+    np.testing.assert_allclose(one_after_the_other(first, second), joined, atol=1e-6)
+
+
+def test_what_takes_too_long_makes_one_of_the_shortest_stretches():
+    first = np.array([[0, 0], [4, 0], [5, 0], [6, 0], [10, 0]], dtype=np.float32)
+    joined = one_after_the_other(first, np.array([[10, 0], [14, 0], [14, 4], [14, 4], [14, 4]], dtype=np.float32))
+    np.testing.assert_array_equal(joined, [[0, 0], [6, 0], [10, 0], [14, 0], [14, 4]])
+    np.testing.assert_array_equal(one_after_the_other(0 * first, 0 * first + 7), 0 * first + 7)
