@@ -16,7 +16,8 @@ PROBES = 5  # places on the line between two waypoints that are looked up
 BESIDE = 4.0  # steps from an end within which a sequence is not to blame for where it is
 LENGTH = 0.1  # price of a step, in steps that cannot be walked
 WAITING = 0.1  # of the longest stretch of a sequence: it waits in those that are shorter
-HALVINGS = 3  # of a sequence that cannot be walked
+FAULTY = 0.05  # share of the steps of a sequence that may be faults before it is looked for by halves
+HALVINGS = 3
 
 Rngs = Sequence[np.random.Generator]
 Draw = Callable[[Array, Rngs], Array]
@@ -62,7 +63,7 @@ class BestOf:
     """
 
     def __init__(self, support: Support, encode: PlaceEncoder, stride: int, candidates: int) -> None:
-        """`stride` is how many steps may lie on a straight line, and how many faults are too many."""
+        """`stride` is how many steps may lie on a straight line."""
         self._support, self._encode, self._stride, self._candidates = support, encode, stride, candidates
         self._places = support.places()
         self._points = torch.from_numpy(encode(self._places))
@@ -79,7 +80,7 @@ class BestOf:
         """Sequences (B, T, P), each drawn as a whole or, if it has too many faults, by halves."""
         sequences = draw(ends, rng)
         faults, _ = self.judged(sequences, spacing)
-        (hard,) = np.nonzero(faults > self._stride)
+        (hard,) = np.nonzero(faults > FAULTY * spacing * (sequences.shape[1] - 1))
         if not halvings or not len(hard):
             return sequences
         ends, rng = ends[hard], [rng[n] for n in hard.tolist()]
