@@ -27,7 +27,7 @@ SHORT = {  # what makes it minutes: fewer trajectories, shorter trainings
     "augment.embedding.training.steps": 1500,
     "augment.stitcher.training.steps": 2000,
     "augment.inverse.training.steps": 2000,
-    "learner.training.steps": 2000,
+    "learner.training.steps": 1500,
     "controller.training.steps": 2500,
 }
 RECIPES = {

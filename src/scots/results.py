@@ -228,7 +228,7 @@ def page(folder: Path) -> str:
     parts = [HEAD]
     for name, table in TABLES.items():
         parts += [f"## {table.title}\n\n`scots table {name} --seeds 0 1 2`\n", comparison(table, evaluations), ""]
-    parts += [SUCCESS_FOOT, "## Time\n\nWall minutes on two CPU cores that did other work too.\n", times(evaluations), ""]
+    parts += [SUCCESS_FOOT, "## Time\n\nWall minutes on two cores that did other work too.\n", times(evaluations), ""]
     drawn = read_rows(folder / "plans.jsonl", PLANS_KEY)
     done = {row["study"] for row in drawn}
     studies = {study: title for study, title in STUDIES.items() if study in done}
