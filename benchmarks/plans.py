@@ -11,6 +11,7 @@ import argparse
 import json
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +24,7 @@ from scots.config import Seeds
 from scots.embedding import TemporalDistance
 from scots.files import append_rows
 from scots.planners import Planner
-from scots.planners.choosing import BestOf, in_embedding
+from scots.planners.choosing import BestOf
 from scots.planners.hd import HierarchicalDiffuser, HierarchicalDiffuserConfig, configure_hd
 from scots.sources.maze import Maze, maze_of
 from scots.support import Support
@@ -106,20 +107,21 @@ def draw(
     planner: HierarchicalDiffuser, embedding: TemporalDistance, support: Support, data: Trajectories, maze: Maze
 ) -> None:
     """The same planner drawn by other solvers, and as the best of several candidates."""
-    pairs, sampling = pairs_of(data, maze), planner.level("high").config.sampling
+    pairs, levels = pairs_of(data, maze), [planner.level(name) for name in planner.levels if name != "low"]
+    configs = [level.config for level in levels]
     row = {"study": "solver", "dataset": data.meta.dataset}
     for order, steps in ((1, 20), (1, 10), (2, 20), (2, 10), (2, 5), (2, 3)):
-        planner.level("high").config = replace(
-            planner.level("high").config, sampling=replace(sampling, order=order, steps=steps)
-        )
+        for level, config in zip(levels, configs, strict=True):
+            level.config = replace(config, sampling=replace(config.sampling, order=order, steps=steps))
         begin = time.process_time()
         found = cleanliness(planner, pairs, maze)
         seconds = round(time.process_time() - begin, 1)
         _keep(row | {"variant": f"{'DDIM' if order == 1 else 'DPM-Solver++'} {steps}", "seconds": seconds} | found)
-    planner.level("high").config = replace(planner.level("high").config, sampling=sampling)
-    encode = in_embedding(embedding, planner.meta.position)
+    for level, config in zip(levels, configs, strict=True):
+        level.config = config
+    encode = partial(embedding.encode_places, planner.meta.position)
     for candidates in (1, 2, 4, 8, 16):
-        planner.choose = BestOf(support, encode, planner.stride, candidates)
+        planner.choose = BestOf(support, encode, planner.stride, candidates) if candidates > 1 else None
         begin = time.process_time()
         found = cleanliness(planner, pairs, maze)
         seconds = round(time.process_time() - begin, 1)

@@ -138,6 +138,12 @@ class TemporalDistance(Model):
         tensors = (torch.tensor(block, device=self.device) for block in blocks)
         return np.concatenate([self.heads[0](self.scale(block)).cpu().numpy() for block in tensors])
 
+    def encode_places(self, position: tuple[int, ...], places: Array) -> Array:
+        """Latents of places (N, P) -> (N, Z): of an average observation with these position columns."""
+        observations = np.tile(self.scale.mean.cpu().numpy(), (len(places), 1))
+        observations[:, list(position)] = places
+        return self.encode(observations)
+
 
 class RawState:
     """The ablation without a learned embedding: normalised observations are their own latents."""

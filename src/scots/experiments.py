@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Self, cast
 
@@ -24,7 +25,7 @@ from scots.errors import BadInput
 from scots.evaluation import EvalResult, evaluate
 from scots.files import append_rows, atomic
 from scots.planners import PLANNERS, Planner, configure_planner
-from scots.planners.choosing import BestOf, in_embedding, on_map
+from scots.planners.choosing import BestOf
 from scots.recipes import Recipe
 from scots.sources import collect
 from scots.sources.ogbench import PROTOCOLS, meta_of
@@ -37,7 +38,7 @@ EPISODES: dict[str, int] = {"smoke": 2, "laptop": 50, "paper": 50}
 """Episodes of each task, by profile."""
 
 MINUTES: dict[str, dict[str, float]] = {
-    "pointmaze": {"collect": 2, "augment": 14, "learner": 30, "controller": 5, "evaluate": 4},
+    "pointmaze": {"collect": 2, "augment": 14, "learner": 35, "controller": 5, "evaluate": 10},
     "antmaze": {"collect": 6, "augment": 45, "learner": 30, "controller": 8, "evaluate": 15},
 }
 """What the stages are expected to take on two cores in profile `laptop`, by a word of the dataset's id."""
@@ -282,7 +283,8 @@ def acting(
     planner, position = cast(Planner, learner), learner.meta.position
     if execution.candidates > 1:
         support = cast(Agent, policy).support
-        encode = in_embedding(embedding, position) if embedding else on_map(support)
+        encode = partial(embedding.encode_places, position) if embedding else support.in_steps
+        planner = copy(planner)  # that of the caller stays as it is
         planner.choose = BestOf(support, encode, planner.stride, execution.candidates)
     return SubgoalController(planner, cast(Policy, policy), execution, position)
 

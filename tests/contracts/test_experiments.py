@@ -171,6 +171,13 @@ def test_acting_alone(folders: dict[str, Path]):
     assert acting(load_learner(folders["gciql"]), None, Execution()).execution is None
 
 
+def test_choosing_among_candidates_leaves_the_planner_as_it_was(folders: dict[str, Path]):
+    planner, policy = load_learner(folders["hd"]), load_learner(folders["gciql"])
+    chosen, plain = (acting(planner, policy, Execution(candidates=n)) for n in (2, 1))
+    assert chosen.planner.choose is not None
+    assert plain.planner.choose is planner.choose is None
+
+
 def test_commands(home: Path, capsys: pytest.CaptureFixture[str]):
     for learner in ("hd", "gciql"):
         assert main(["train", learner, "--data", toy.ID, "--out", str(home / learner), "--profile", "smoke"]) == 0

@@ -132,3 +132,13 @@ def test_raw_state_is_the_normalised_observation():
     latents = RawState(data).encode(data.observations)
     np.testing.assert_allclose(latents.mean(axis=0), 0, atol=1e-5)
     np.testing.assert_allclose(latents.std(axis=0), 1, rtol=1e-4)
+
+
+def test_a_place_is_embedded_as_an_average_observation_put_there():
+    data = Trajectories(np.random.default_rng(0).normal(3, 2, (200, 4)).astype(np.float32), [0, 200])
+    config = TemporalDistanceConfig(form="constrained", hidden=(8,), latent=3, normalize=True)
+    model = TemporalDistance.for_data(config, data)
+    average = data.observations.mean(0)
+    wanted = [model.encode(np.array([[average[0], y, average[2], x]], np.float32))[0] for x, y in ((1, 2), (5, 6))]
+    latents = model.encode_places((3, 1), np.array([[1, 2], [5, 6]], np.float32))
+    np.testing.assert_allclose(latents, wanted, rtol=1e-4, atol=1e-5)

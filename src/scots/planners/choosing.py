@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
 
 import numpy as np
 import torch
 
-from scots.nets import Scale
 from scots.support import Support
 from scots.trajectories import Array
 
@@ -24,32 +22,6 @@ Draw = Callable[[Array, Rngs], Array]
 """Ends (B, 2, P) and a generator for each -> sequences (B, T, P) from the first to the second."""
 PlaceEncoder = Callable[[Array], Array]
 """Places (N, P) -> points (N, Z) whose distance is the number of steps between them."""
-
-
-class Embedding(Protocol):
-    """Anything that places states where near means soon reached."""
-
-    scale: Scale
-
-    def encode(self, observations: Array) -> Array:
-        """(N, O) -> latents (N, Z)."""
-
-
-def in_embedding(embedding: Embedding, position: tuple[int, ...]) -> PlaceEncoder:
-    """By the embedding, which wants whole observations: an average one, put at each place."""
-    average = embedding.scale.mean.cpu().numpy()
-
-    def encode(places: Array) -> Array:
-        observations = np.tile(average, (len(places), 1))
-        observations[:, list(position)] = places
-        return embedding.encode(observations)
-
-    return encode
-
-
-def on_map(support: Support) -> PlaceEncoder:
-    """As the crow flies, where there is no embedding."""
-    return lambda places: places / support.step
 
 
 class BestOf:
