@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from scots.planners.choosing import LENGTH, BestOf, one_after_the_other
+from scots.planners.choosing import LENGTH, BestOf
 from scots.support import Support
 from scots.trajectories import Array, Meta, Trajectories
 
@@ -107,11 +107,15 @@ class Straight:
         return (start + np.minimum(1, 4 * np.arange(21)[:, None] / np.maximum(way, 1e-9)) * (goal - start)).astype("f4")
 
 
+def as_it_is(sequences: Array, rng: Sequence[np.random.Generator]) -> Array:
+    return sequences
+
+
 def test_what_cannot_be_walked_is_looked_for_by_halves():
     """One stays in its lane. The other has to go round the wall: by its far end, which is halfway."""
     ends = np.array([[[2, 0.75], [12, 0.75]], [[2, 0.75], [2, 8.75]]], dtype=np.float32)
     straight = Straight()
-    plans, direct = in_lanes().by_halves(straight, ends, rngs(2), STRIDE), Straight()(ends, rngs(2))
+    plans, direct = in_lanes().by_halves(straight, as_it_is, ends, rngs(2), STRIDE), Straight()(ends, rngs(2))
     np.testing.assert_array_equal(plans[:, [0, -1]], ends)
     np.testing.assert_array_equal(plans[0], direct[0])
     assert plans[1, :, 0].max() > 18
@@ -121,15 +125,83 @@ def test_what_cannot_be_walked_is_looked_for_by_halves():
     np.testing.assert_allclose(unrolled(middle[None]), (2 + 46.5) / 2, atol=1)
 
 
+class Wandering(Straight):
+    """Goes up and down its lane the first time, before it goes where it should."""
+
+    def __call__(self, ends: Array, rng: Sequence[np.random.Generator]) -> Array:
+        direct = super().__call__(ends, rng)
+        if len(self.asked) == 1:
+            direct[0, 1:-1:2, 0] = 10
+            direct[0, 2:-1:2, 0] = 2
+        return direct
+
+
+def test_a_detour_is_looked_for_by_halves_too():
+    """Nothing is wrong with it but its length."""
+    ends, wandering = np.array([[[2, 0.75], [6, 0.75]]], dtype=np.float32), Wandering()
+    (plan,) = in_lanes().by_halves(wandering, as_it_is, ends, rngs(1), STRIDE)
+    assert len(wandering.asked) > 1
+    assert plan[:, 0].max() == 6
+
+
+def test_halves_are_mended_where_they_join():
+    ends = np.array([[[2, 0.75], [2, 8.75]]], dtype=np.float32)
+    lengths = []
+
+    def mend(sequences: Array, rng: Sequence[np.random.Generator]) -> Array:
+        lengths.append(in_lanes().judged(sequences, STRIDE)[1][0])
+        return sequences
+
+    in_lanes().by_halves(Straight(), mend, ends, rngs(1), STRIDE, halvings=1)
+    _, first, second, joined = lengths
+    assert joined == pytest.approx(first + second, rel=0.2)
+    assert joined > 40
+
+
+LANE = [(2 * n + 0.25, 0.25) for n in range(10)]  # along the first lane
+
+
+def changed(place: int, y: float) -> Array:
+    return np.array([[(x, y) if n == place else (x, 0.25) for n, (x, _) in enumerate(LANE)]], dtype=np.float32)
+
+
+class Level(Straight):
+    """Goes evenly to where it should, in three stretches."""
+
+    def __call__(self, ends: Array, rng: Sequence[np.random.Generator]) -> Array:
+        self.asked += [ends]
+        return ends[:, :1] + np.linspace(0, 1, 4, dtype=np.float32)[:, None] * (ends[:, 1:] - ends[:, :1])
+
+
+def test_windows_with_faults_are_drawn_again():
+    """Of two plans one has no faults. The other leaves the lane at one place."""
+    for place in (3, 4):
+        level, plans = Level(), np.concatenate([np.array([LANE], dtype=np.float32), changed(place, 3.25)])
+        mended = in_lanes(2).mended(level, plans, rngs(2), STRIDE, 4)
+        np.testing.assert_allclose(mended, [LANE, LANE], atol=1e-5)
+        assert plans[1, place, 1] == 3.25  # what was given is left alone
+        (ends,) = np.unique(level.asked[0], axis=0)  # one window, whose candidates share their ends
+        np.testing.assert_allclose(ends, [LANE[2], LANE[5]])
+
+
+def test_a_window_stays_as_it_is_if_nothing_better_is_drawn():
+    plans = changed(3, 3.25)
+    through = [LANE[2], (10.25, 4.25), (10.25, 4.25), LANE[5]]
+    mended = in_lanes(2).mended(Drawn(*[through] * 8), plans, rngs(1), STRIDE, 4)
+    np.testing.assert_array_equal(mended, plans)
+
+
 def test_halves_are_joined_without_their_waits():
     first = np.array([[0, 0], [4, 0], [4, 0], [8, 0], [8, 0], [8, 0]], dtype=np.float32)
     second = np.array([[8, 0], [8, 4], [8, 4.1], [8, 4.1], [8, 4.1], [8, 4.1]], dtype=np.float32)
     joined = [[0, 0], [4, 0], [8, 0], [8, 4.1], [8, 4.1], [8, 4.1]]
-    np.testing.assert_allclose(one_after_the_other(first, second), joined, atol=1e-6)
+    np.testing.assert_allclose(in_lanes().one_after_the_other(first, second), joined, atol=1e-6)
 
 
-def test_what_takes_too_long_makes_one_of_the_shortest_stretches():
-    first = np.array([[0, 0], [4, 0], [5, 0], [6, 0], [10, 0]], dtype=np.float32)
-    joined = one_after_the_other(first, np.array([[10, 0], [14, 0], [14, 4], [14, 4], [14, 4]], dtype=np.float32))
-    np.testing.assert_array_equal(joined, [[0, 0], [6, 0], [10, 0], [14, 0], [14, 4]])
-    np.testing.assert_array_equal(one_after_the_other(0 * first, 0 * first + 7), 0 * first + 7)
+def test_what_takes_too_long_leaves_out_the_places_it_needs_least():
+    """There and back in the first lane is not needed, while a place on the way round the wall is."""
+    first = np.array([[12, 0.25], [16, 0.25], [12.5, 0.25], [17, 0.25], [20.25, 0.25]], dtype=np.float32)
+    second = np.array([[20.25, 0.25], [20.25, 8.25], [16, 8.25], [16, 8.25], [16, 8.25]], dtype=np.float32)
+    joined = in_lanes().one_after_the_other(first, second)
+    np.testing.assert_array_equal(joined, [first[0], first[3], *second[:3]])
+    np.testing.assert_array_equal(in_lanes().one_after_the_other(0 * first, 0 * first + 7), 0 * first + 7)

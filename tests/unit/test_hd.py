@@ -105,9 +105,14 @@ def test_every_level_chooses_among_its_own_draws_and_the_way_is_judged_as_a_whol
             self.asked += [(len(ends), spacing)]
             return draw(ends, rng)
 
-        def by_halves(self, draw, ends, rng, spacing):
+        def by_halves(self, draw, mend, ends, rng, spacing):
             self.asked += [("whole", spacing)]
-            return draw(ends, rng)
+            return mend(draw(ends, rng), rng)
+
+        def mended(self, draw, sequences, rng, spacing, places):
+            self.asked += [("windows", spacing, places)]
+            assert draw(sequences[:, :2], rng).shape[1] == places
+            return sequences
 
     model = planner(replace(CONFIG, leap=2, middle=SMALL))
     start, goal = DATA.observations[:3], DATA.observations[50:53]
@@ -116,7 +121,7 @@ def test_every_level_chooses_among_its_own_draws_and_the_way_is_judged_as_a_whol
     chosen = model.waypoints(start, goal, rngs(1, 2, 3))
     np.testing.assert_array_equal(chosen, plain)
     model.infill(chosen[:, :2], rngs(1, 2, 3))
-    assert model.choose.asked == [("whole", 8), (3, 16), (6, 8), (3, 1)]
+    assert model.choose.asked == [("whole", 8), (3, 16), (6, 8), ("windows", 8, 3), (3, 1)]
 
 
 def test_infill_keeps_both_waypoints():

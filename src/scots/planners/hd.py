@@ -230,12 +230,20 @@ class HierarchicalDiffuser(Model):
     def waypoints(self, start: Array, goal: Array, rng: Sequence[np.random.Generator]) -> Array:
         """Waypoints (B, W, P) from starts (B, P) to goals (B, P), each plan by a generator of its own."""
         ends = np.stack([start, goal], axis=1)
-        return self.choose.by_halves(self._routed, ends, rng, self.stride) if self.choose else self._routed(ends, rng)
+        if self.choose is None:
+            return self._routed(ends, rng)
+        return self.choose.by_halves(self._routed, partial(self._mended, self.choose), ends, rng, self.stride)
 
     def _routed(self, ends: Array, rng: Sequence[np.random.Generator]) -> Array:
         """Waypoints (B, W, P) between starts and goals (B, 2, P), by the levels that plan them."""
         planned = self._between("high", ends, rng)
         return self._filled("middle", planned, rng) if "middle" in self.levels else planned
+
+    def _mended(self, choose: BestOf, waypoints: Array, rng: Sequence[np.random.Generator]) -> Array:
+        """Waypoints (B, W, P) of which the level that plans them between others has drawn the faulty ones again."""
+        if "middle" not in self.levels:
+            return waypoints
+        return choose.mended(partial(self._drawn, "middle"), waypoints, rng, self.stride, self.config.leap + 1)
 
     def infill(self, ends: Array, rng: Sequence[np.random.Generator]) -> Array:
         """What lies between two waypoints (B, 2, P): (B, stride + 1, P), both included, each by its own generator."""
