@@ -84,8 +84,17 @@ class Recipe(Config):
 
     def execution_for(self, dataset: str, profile: str) -> Execution:
         """How plans are followed."""
+        return self._changed("execution", self._usual(dataset, profile))
+
+    def plain(self, dataset: str, profile: str) -> Self:
+        """The same without settings that say how plans are followed anyway: equal runs have equal recipes."""
+        usual = {f"execution.{name}": value for name, value in self._usual(dataset, profile).to_dict().items()}
+        needed = {path: value for path, value in self.settings.items() if usual.get(path) != value}
+        return replace(self, settings=needed)
+
+    def _usual(self, dataset: str, profile: str) -> Execution:
         candidates = CANDIDATES.get(profile, 1) if self.augment else 1  # the baselines plan as they were published
-        return self._changed("execution", replace(execution_of(dataset), candidates=candidates))
+        return replace(execution_of(dataset), candidates=candidates)
 
     def _changed(self, part: str, config: Any) -> Any:
         for path, value in self.settings.items():

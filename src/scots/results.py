@@ -15,6 +15,7 @@ from rich.table import Table as RichTable
 from scots.errors import BadInput
 from scots.evaluation import REGISTERED_LIMIT, STEP_LIMITS, EvalResult, step_limits
 from scots.files import append_rows, write_text
+from scots.recipes import Recipe
 from scots.tables import TABLES, Table
 
 Row = dict[str, Any]
@@ -173,11 +174,11 @@ def comparison(table: Table, rows: Sequence[Row]) -> str:
 def _ours(table: Table, column: str, rows: Sequence[Row], limit: int) -> list[Row]:
     """The rows of a column: those of its recipe, under this step limit."""
     recipe = table.columns[column]
-    return [
-        row
-        for row in rows
-        if recipe and row["max_steps"] == limit and row["recipe"] == recipe(row["dataset"]).to_dict()
-    ]
+    return [row for row in rows if recipe and row["max_steps"] == limit and _made_by(recipe, row)]
+
+
+def _made_by(recipe: Callable[[str], Recipe], row: Row) -> bool:
+    return bool(row["recipe"] == recipe(row["dataset"]).plain(row["dataset"], row["profile"]).to_dict())
 
 
 def _cell(ours: Sequence[Row], theirs: str | None) -> str:

@@ -45,7 +45,7 @@ class Table:
                 if name not in known:
                     raise BadInput(f"{name!r} cannot be made in this table; it has {', '.join(known)}")
         return [
-            Run(dataset, self.recipes[column](dataset), profile, 0, seed)
+            Run(dataset, self.recipes[column](dataset).plain(dataset, profile), profile, 0, seed)
             for dataset in datasets or self.published
             for column in columns or self.recipes
             for seed in seeds
@@ -108,7 +108,7 @@ TABLES: dict[str, Table] = {
     ),
     "candidates": Table(
         "Plans drawn at a time, of which the easiest is followed (beyond the paper)",
-        {f"SCoTS, {count}": _changed("execution.candidates", count) if count != 8 else scots for count in (1, 2, 4, 8)},
+        {f"SCoTS, {count}": _changed("execution.candidates", count) for count in (1, 2, 4, 8)},
         {dataset: {} for dataset in STITCH},
     ),
     "controller_horizon": Table(

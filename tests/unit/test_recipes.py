@@ -56,6 +56,18 @@ def test_what_cannot_be_is_named(make, message: str):
         make()
 
 
+def test_settings_that_change_nothing_are_not_part_of_a_run():
+    giant, ant = "pointmaze-giant-stitch-v0", "antmaze-giant-stitch-v0"
+    recipe = Recipe("official", "hd", "gciql")
+    assert recipe.but("execution.lookahead", 10).plain(giant, "laptop") == recipe
+    assert recipe.but("execution.lookahead", 10).plain(ant, "laptop") != recipe
+    assert recipe.but("execution.candidates", 8).plain(giant, "laptop") == recipe
+    for changed in (recipe.but("execution.candidates", 8), recipe.but("learner.training.steps", 10)):
+        assert changed.plain(giant, "paper") == changed
+    (run,) = TABLES["candidates"].runs([giant], ["SCoTS, 8"], profile="paper")
+    assert run.recipe.execution_for(giant, "paper").candidates == 8
+
+
 @pytest.mark.parametrize("name", TABLES)
 def test_every_column_of_every_table_becomes_configs(name: str):
     for run in TABLES[name].runs():
