@@ -1,7 +1,7 @@
 """What makes a planner learn a maze on a CPU: plan cleanliness against processor minutes of training.
 
-    python benchmarks/plans.py train AUG --minutes 3        # every variant below, one row each
-    python benchmarks/plans.py draw DIR --data AUG --embedding DIR --controller DIR     # solvers, and ranked candidates
+    python benchmarks/plans.py train AUG --minutes 5        # every variant below, one row each
+    python benchmarks/plans.py draw DIR --data AUG --embedding DIR --controller DIR     # one planner, drawn otherwise
 
 A plan is clean if none of its places lies inside a wall: over 200 random pairs of states, and over the five tasks with
 20 starts and goals each. The pairs have seeds of their own, which no evaluation uses. Rows go to results/plans.jsonl.
@@ -33,7 +33,7 @@ from scots.trajectories import Array, Trajectories
 ROWS = Path("results/plans.jsonl")
 SEEDS = Seeds(4242)
 PAIRS, STARTS = 200, 20
-MEASURED_STEPS = 20  # to learn how long a step takes
+MEASURED_STEPS = (10, 40)  # of two short trainings, whose difference says how long a step takes
 
 VARIANTS: dict[str, dict[str, object]] = {
     "laptop": {},
@@ -42,13 +42,11 @@ VARIANTS: dict[str, dict[str, object]] = {
     "x0 prediction": {"prediction": "x0"},
     "no Fourier features": {"high.octaves": 0, "middle.octaves": 0, "low.octaves": 0},
     "no route network": {"high.route": 0, "middle.route": 0},
-    "3 octaves": {"high.octaves": 3, "middle.octaves": 3},
     "chord frame": {"high.frame": "chord"},
     "64 x 4": {"high.width": 64, "middle.width": 64},
     "128 x 2": {"high.depth": 2, "middle.depth": 2},
     "batch 512": {"training.batch_size": 512, "training.learning_rate": 2e-3},
     "learning rate 3e-4": {"training.learning_rate": 3e-4},
-    "always arriving early": {"hold": 1.0},
     "half of the windows backwards": {"flip": 0.5},
     "EMA 0.9999": {"ema": 0.9999},
 }
@@ -97,35 +95,46 @@ def train_variant(name: str, data: Trajectories, maze: Maze, minutes: float, fol
 
 def _steps(config: HierarchicalDiffuserConfig, data: Trajectories, seconds: float, folder: Path) -> int:
     """As many steps as fit into the time."""
-    short = replace(config, training=replace(config.training, steps=MEASURED_STEPS))
-    begin = time.process_time()
-    train(HierarchicalDiffuser, short, data, 0, folder, "timing")
-    return int(seconds / ((time.process_time() - begin) / MEASURED_STEPS))
+    spent = []
+    for steps in MEASURED_STEPS:
+        short = replace(config, training=replace(config.training, steps=steps))
+        begin = time.process_time()
+        train(HierarchicalDiffuser, short, data, 0, folder / f"{steps}", "timing")
+        spent.append(time.process_time() - begin)
+    return int(seconds * (MEASURED_STEPS[1] - MEASURED_STEPS[0]) / (spent[1] - spent[0]))
+
+
+SOLVERS = {
+    f"{'DDIM' if order == 1 else 'DPM-Solver++'} {steps}": {"order": order, "steps": steps}
+    for order, steps in ((1, 20), (1, 10), (2, 20), (2, 10), (2, 5), (2, 3))
+}
+TEMPERATURES = {f"{temperature:g}": {"temperature": temperature} for temperature in (0.0, 0.25, 0.5, 1.0)}
 
 
 def draw(
     planner: HierarchicalDiffuser, embedding: TemporalDistance, support: Support, data: Trajectories, maze: Maze
 ) -> None:
-    """The same planner drawn by other solvers, and as the best of several candidates."""
-    pairs, levels = pairs_of(data, maze), [planner.level(name) for name in planner.levels if name != "low"]
+    """The same planner drawn by other solvers, from more or less noise, and as the best of several candidates."""
+    levels = [planner.level(name) for name in planner.levels if name != "low"]
     configs = [level.config for level in levels]
-    row = {"study": "solver", "dataset": data.meta.dataset}
-    for order, steps in ((1, 20), (1, 10), (2, 20), (2, 10), (2, 5), (2, 3)):
-        for level, config in zip(levels, configs, strict=True):
-            level.config = replace(config, sampling=replace(config.sampling, order=order, steps=steps))
-        begin = time.process_time()
-        found = cleanliness(planner, pairs, maze)
-        seconds = round(time.process_time() - begin, 1)
-        _keep(row | {"variant": f"{'DDIM' if order == 1 else 'DPM-Solver++'} {steps}", "seconds": seconds} | found)
+    for study, variants in (("solver", SOLVERS), ("temperature", TEMPERATURES)):
+        for name, changes in variants.items():
+            for level, config in zip(levels, configs, strict=True):
+                level.config = replace(config, sampling=replace(config.sampling, **changes))
+            _measure(study, name, planner, data, maze)
     for level, config in zip(levels, configs, strict=True):
         level.config = config
     encode = partial(embedding.encode_places, planner.meta.position)
     for candidates in (1, 2, 4, 8, 16):
         planner.choose = BestOf(support, encode, planner.stride, candidates) if candidates > 1 else None
-        begin = time.process_time()
-        found = cleanliness(planner, pairs, maze)
-        seconds = round(time.process_time() - begin, 1)
-        _keep(row | {"study": "candidates", "variant": str(candidates), "seconds": seconds} | found)
+        _measure("candidates", str(candidates), planner, data, maze)
+
+
+def _measure(study: str, variant: str, planner: Planner, data: Trajectories, maze: Maze) -> None:
+    begin = time.process_time()
+    found = cleanliness(planner, pairs_of(data, maze), maze)
+    row = {"study": study, "dataset": data.meta.dataset, "variant": variant}
+    _keep(row | {"seconds": round(time.process_time() - begin, 1)} | found)
 
 
 def _keep(row: dict[str, object]) -> None:
@@ -140,7 +149,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, help="augmented data the planner was trained on")
     parser.add_argument("--embedding", type=Path, help="folder of the embedding that ranks candidates")
     parser.add_argument("--controller", type=Path, help="folder of the agent that knows where the data has been")
-    parser.add_argument("--minutes", type=float, default=3.0)
+    parser.add_argument("--minutes", type=float, default=5.0)
     parser.add_argument("--variants", nargs="*", default=list(VARIANTS), choices=list(VARIANTS))
     parser.add_argument("--out", type=Path, default=Path("runs/plans"))
     options = parser.parse_args()

@@ -43,6 +43,7 @@ and over the tasks with 20 starts and goals each. Time is that of one core.
 STUDIES = {
     "training": "What makes the planner learn: each variant of profile `laptop` for the same time",
     "solver": "The trained planner by solver and network calls",
+    "temperature": "The trained planner by the spread of the noise it begins from",
     "candidates": "The trained planner as the best of several candidates",
 }
 
