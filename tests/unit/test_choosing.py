@@ -204,4 +204,12 @@ def test_what_takes_too_long_leaves_out_the_places_it_needs_least():
     second = np.array([[20.25, 0.25], [20.25, 8.25], [16, 8.25], [16, 8.25], [16, 8.25]], dtype=np.float32)
     joined = in_lanes().one_after_the_other(first, second)
     np.testing.assert_array_equal(joined, [first[0], first[3], *second[:3]])
-    np.testing.assert_array_equal(in_lanes().one_after_the_other(0 * first, 0 * first + 7), 0 * first + 7)
+
+
+def test_joined_halves_begin_and_end_where_they_should():
+    """Even if they wait where they begin, or all the time."""
+    first = np.array([[12, 0.25], [12.1, 0.25], [14, 0.25], [16, 0.25]], dtype=np.float32)
+    second = np.array([[16, 0.25], [16, 0.25], [18, 0.25], [18, 0.25]], dtype=np.float32)
+    np.testing.assert_array_equal(in_lanes().one_after_the_other(first, second)[[0, -1]], [first[0], second[-1]])
+    still = np.zeros_like(first)
+    np.testing.assert_array_equal(in_lanes().one_after_the_other(still, still + 7), [[0, 0], [7, 7], [7, 7], [7, 7]])

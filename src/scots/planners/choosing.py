@@ -133,6 +133,6 @@ def _windows(sequences: Array, first: int, places: int) -> Array:
 
 
 def _moving(sequence: Array) -> Array:
-    """The places of a sequence (T, P) from which it goes on."""
+    """The places of a sequence (T, P) from which it goes on, and its first in any case."""
     stretches = np.linalg.norm(np.diff(sequence, axis=0), axis=1)
-    return sequence[:-1][stretches > WAITING * stretches.max()]
+    return sequence[:-1][(stretches > WAITING * stretches.max()) | (np.arange(len(stretches)) == 0)]
