@@ -33,8 +33,7 @@ def augment(
     from scots import augmentation
 
     config = augmentation.configure(data, profile, recipe)
-    for name, value in changes.items():
-        config = config.but(name.replace("__", "."), value)
+    config = config.changed({name.replace("__", "."): value for name, value in changes.items()})
     return augmentation.augment(data, config, seed=seed)
 
 
@@ -48,6 +47,7 @@ def train(learner: str, data: Trajectories, profile: Profile = "laptop", seed: i
 def evaluate(learner: Model, controller: Model | None = None, **options: Any) -> list[EvalResult]:
     """Success per task of a planner with the agent that follows its plans, or of an agent, where they were trained.
 
+    Candidate plans are ranked with the embedding that the planner's data was stitched by, if it is still kept.
     The options are those of `scots.evaluation.evaluate`, such as `episodes=50` and `seed=0`.
     """
     from scots.experiments import Trained

@@ -44,14 +44,20 @@ def seconds_spent(folder: Path) -> float | None:
     return float(json.loads(path.read_text())) if path.exists() else None
 
 
-def model_folder(kind: type[Model], config: Config, data: Trajectories, seed: int) -> Path:
-    """Where the model of this config, trained on this data with this seed, is or will be."""
-    return artifact(kind.__name__.lower(), config.to_json(), data.fingerprint(), str(seed))
+def model_folder(kind: type[Model], config: Config, fingerprint: str, seed: int) -> Path:
+    """Where the model of this config, trained on data of this fingerprint with this seed, is or will be."""
+    return artifact(kind.__name__.lower(), config.to_json(), fingerprint, str(seed))
+
+
+def found(kind: type[SomeModel], config: Config, fingerprint: str, seed: int) -> SomeModel | None:
+    """The model of this config, trained on data of this fingerprint with this seed, if it is still there."""
+    folder = model_folder(kind, config, fingerprint, seed)
+    return kind.load(folder) if (folder / "config.json").exists() else None
 
 
 def trained(kind: type[SomeModel], config: Config, data: Trajectories, seed: int, label: str) -> SomeModel:
     """The model of this config trained on this data with this seed: loaded if it is there, else trained and kept."""
-    folder = model_folder(kind, config, data, seed)
+    folder = model_folder(kind, config, data.fingerprint(), seed)
     if (folder / "config.json").exists():
         console.print(f"{label}: found in {folder}", soft_wrap=True)
         return kind.load(folder)

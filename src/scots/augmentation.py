@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from scots import formats
-from scots.artifacts import artifact, clocked, model_folder, trained
+from scots.artifacts import artifact, clocked, found, model_folder, trained
 from scots.config import Config, Profile, Seeds
 from scots.console import console
 from scots.embedding import Encoder, RawState, TemporalDistance, TemporalDistanceConfig
@@ -63,11 +63,20 @@ class ScotsConfig(Config):
         """Trajectories of the validation twin."""
         return max(1, self.trajectories // 10)
 
+    def changed(self, changes: dict[str, Any]) -> ScotsConfig:
+        """A copy with some fields changed, by dotted path; what differs from a recipe goes by its name no longer."""
+        config = self
+        for path, value in changes.items():
+            config = config.but(path, value)
+        return self._renamed(config)
+
     def with_segment(self, states: int) -> ScotsConfig:
         """The same with segments of another length: stitching and stitcher must agree on it."""
-        return replace(
-            self, stitching=replace(self.stitching, segment=states), stitcher=replace(self.stitcher, segment=states)
-        )
+        stitching, stitcher = replace(self.stitching, segment=states), replace(self.stitcher, segment=states)
+        return self._renamed(replace(self, stitching=stitching, stitcher=stitcher))
+
+    def _renamed(self, config: ScotsConfig) -> ScotsConfig:
+        return config if config == self else replace(config, recipe="custom")
 
 
 # ---------------------------------------------------------------------------------------------------------- profiles
@@ -238,15 +247,16 @@ def job_of(data: Trajectories, config: ScotsConfig, seed: int) -> Job:
         config.encoder,
         config.embedding.to_json(),
     ]
-    inputs = artifact("segments", data.fingerprint(), str(seed), *map(str, settings))
+    source = data.fingerprint()
+    inputs = artifact("segments", source, str(seed), *map(str, settings))
     return Job(
         config=config,
         seed=seed,
-        source=data.fingerprint(),
+        source=source,
         meta=data.meta,
         inputs=str(inputs),
-        stitcher=str(model_folder(Stitcher, config.stitcher, data, seed)) if config.refine else None,
-        inverse=str(model_folder(InverseDynamics, config.inverse, data, seed)) if data.actions is not None else None,
+        stitcher=str(model_folder(Stitcher, config.stitcher, source, seed)) if config.refine else None,
+        inverse=str(model_folder(InverseDynamics, config.inverse, source, seed)) if data.actions is not None else None,
     )
 
 
@@ -332,6 +342,25 @@ def _scores(chosen: Walk, segment: int) -> Array:
     terms = np.stack([chosen.progress, chosen.novelty, chosen.score], axis=2)  # (B, S, 3)
     repeated = np.repeat(terms, segment - 1, axis=1)
     return np.concatenate([terms[:, :1], repeated], axis=1)
+
+
+@dataclass(frozen=True)
+class Stitched:
+    """How augmented data was made."""
+
+    config: ScotsConfig
+    seed: int
+    source: str  # fingerprint of the data that was stitched
+
+    def embedding(self) -> TemporalDistance | None:
+        """The embedding it was searched in, if it is still among the artifacts."""
+        return found(TemporalDistance, self.config.embedding, self.source, self.seed)
+
+
+def stitched_by(meta: Meta) -> Stitched | None:
+    """What augmented data says of how it was made, if it was made here."""
+    step = next((step for step in reversed(meta.provenance) if {"config", "seed", "source"} <= set(step)), None)
+    return Stitched(ScotsConfig.from_dict(step["config"]), int(step["seed"]), str(step["source"])) if step else None
 
 
 def _described(job: Job) -> Meta:

@@ -240,8 +240,7 @@ class Augment:
             "refine": self.refine,
             "encoder": self.encoder,
         }
-        for path, value in changes.items():
-            config = config if value is None else config.but(path, value)
+        config = config.changed({path: value for path, value in changes.items() if value is not None})
         if self.segment is not None:
             config = config.with_segment(self.segment)
         print(augmentation.augment(data, config, seed=self.seed, out=self.out, workers=self.workers))
@@ -313,7 +312,7 @@ class Evaluate:
     controller: Path | None = None
     """Folder of the agent that follows the plans of a planner."""
     dataset: str | None = None
-    """Dataset id whose environment and settings to use (default: what the model was trained on)."""
+    """Dataset id that the model was trained on (default: what it remembers)."""
     tasks: tuple[int, ...] = ()
     """Tasks by number (default: all)."""
     episodes: int = 50
@@ -327,7 +326,7 @@ class Evaluate:
     candidates: int | None = None
     """Plans drawn at a time, of which the easiest is followed (default: as the profile of the planner says)."""
     embedding: Path | None = None
-    """Folder of the embedding that helps rank them: augmentation leaves it among the artifacts of the data home."""
+    """Folder of the embedding that ranks them (default: the one the planner's data was stitched by, if it is kept)."""
     seed: int = 0
     """Seed of starts and goals, and of what the planner draws."""
     workers: int | None = None
@@ -385,7 +384,7 @@ class FillTable:
     dry_run: bool = False
     """Only print the work that is left, with the time it should take."""
     keep: Path | None = None
-    """Add the rows that are not there yet to this JSONL file."""
+    """Add the rows that are not there yet to this JSONL file, run by run."""
 
     def run(self) -> None:
         """Print the work list or the table."""
@@ -396,10 +395,13 @@ class FillTable:
         if self.dry_run:
             print(tables.work_list(runs))
             return
-        rows = tables.fill(runs)
-        if self.keep:
-            results.keep(self.keep, [row.to_dict() for row in rows])
-        print(results.comparison(table, [row.to_dict() for row in rows]))
+        rows = []
+        for done in tables.fill(runs):
+            own = [row.to_dict() for row in done]
+            rows += own
+            if self.keep:  # at once: a table takes hours
+                results.keep(self.keep, own)
+        print(results.comparison(table, rows))
 
 
 @dataclass(frozen=True)

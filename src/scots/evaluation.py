@@ -23,7 +23,7 @@ from scots.errors import BadInput
 from scots.recipes import Recipe
 from scots.sources import toy
 from scots.trajectories import Array, Meta
-from scots.worlds import Case, Crew, Task, crew, tasks_of
+from scots.worlds import Case, Crew, Task, check_task, crew, tasks_of
 
 REGISTERED_LIMIT = 1000
 """Steps that OGBench allows in every point and ant maze; nearly all published numbers use it."""
@@ -77,6 +77,8 @@ def run(
     """Run so many episodes of each task; only success or the step limit ends one. `record` keeps their paths."""
     if min(episodes, max_steps, len(tasks)) < 1:
         raise BadInput(f"{len(tasks)} tasks, {episodes} episodes of {max_steps} steps: at least one of each is needed")
+    for task in tasks:
+        check_task(meta, task)
     cases = [(task, number) for task in tasks for number in range(episodes)]
     waves = [cases[n : n + TOGETHER] for n in range(0, len(cases), TOGETHER)]
     with crew(meta, len(waves[0]), workers) as worlds, progress("evaluating", len(cases), "episodes") as bar:

@@ -17,7 +17,7 @@ from scots import augmentation, sources
 from scots.agents import AGENTS, Policy, configure_agent
 from scots.agents.shared import Agent
 from scots.artifacts import artifact, clocked, model_folder, seconds_spent, train, trained
-from scots.augmentation import augmented_path, finished, job_of
+from scots.augmentation import augmented_path, finished, job_of, stitched_by
 from scots.config import Config, Profile
 from scots.control import Controller, Execution, GoalController, SubgoalController
 from scots.embedding import TemporalDistance
@@ -102,7 +102,7 @@ class Line:
     def _embedding(self) -> TemporalDistance | None:
         """The embedding that the data was augmented with, if it was."""
         config = self.recipe.augmentation_for(self.data, self.run.profile)
-        if config is None:
+        if config is None or config.encoder != "temporal":
             return None
         return trained(TemporalDistance, config.embedding, self.data, self.run.training_seed, "embedding")
 
@@ -173,7 +173,7 @@ class Line:
         if stage == "augment":
             return augmented_path(self._job()).parent
         kind, config, data = self._part(stage)
-        return model_folder(kind, config, data, self.run.training_seed)
+        return model_folder(kind, config, data.fingerprint(), self.run.training_seed)
 
     def _evaluation(self) -> Path:
         parts = [self._folder(name).name for name in ("learner", "controller") if name in self.run.stages]
@@ -228,18 +228,24 @@ class Trained:
     ) -> Self:
         """A planner with the agent that follows its plans, or an agent by itself.
 
-        `dataset` is where to act, by default where they were trained; `settings` change how plans are followed.
+        The embedding ranks candidate plans: by default the one that the planner's data was stitched by, if it is still
+        kept. `dataset` is what they were trained on, for models that do not know it; `settings` change how plans are
+        followed.
         """
         check_parts(learner, policy)
         meta = learner.meta
         if dataset is not None:
             meta = replace(meta_of_id(dataset), provenance=meta.provenance)
-        for model in (learner, *([policy] if policy else [])):
-            check_environment(model, meta)
-        recipe = recipe_of(learner, policy, {f"execution.{path}": value for path, value in (settings or {}).items()})
-        profile = learner.config.profile
-        controller = acting(learner, policy, recipe.execution_for(meta.dataset or "", profile), embedding)
-        return cls(controller, meta, recipe, profile, learner.seed, {})
+        for model in (learner, policy, embedding):
+            if model is not None:
+                check_world(model, meta)
+        embedding, settings = embedding or kept_embedding(meta), settings or {}
+        if policy and not embedding:  # there is nothing to rank plans with, so the first is taken
+            settings = {"candidates": 1, **settings}
+        recipe = recipe_of(learner, policy, {f"execution.{name}": value for name, value in settings.items()})
+        place, profile = meta.dataset or "", learner.config.profile
+        controller = acting(learner, policy, recipe.execution_for(place, profile), embedding)
+        return cls(controller, meta, recipe.plain(place, profile), profile, learner.seed, {})
 
     def evaluate(self, tasks: Sequence[Task] | None = None, **options: Any) -> list[EvalResult]:
         """Success per task; the options are those of `evaluation.evaluate`."""
@@ -255,6 +261,12 @@ class Trained:
         )
 
 
+def kept_embedding(meta: Meta) -> TemporalDistance | None:
+    """The embedding that data was stitched by, if it was and the embedding is still among the artifacts."""
+    made = stitched_by(meta)
+    return made.embedding() if made and made.config.encoder == "temporal" else None
+
+
 def meta_of_id(dataset: str) -> Meta:
     """What is known of a dataset from its id, whether its data is here or not."""
     if dataset in PROTOCOLS:
@@ -266,7 +278,7 @@ def load_learner(folder: Path) -> Model:
     """A trained planner or agent, whichever a folder holds."""
     try:
         name = json.loads((folder / "config.json").read_text())["model"]
-    except (OSError, json.JSONDecodeError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise BadInput(f"{folder}: not the folder of a trained model ({error}); make one with `scots train`") from error
     kinds = {kind.__name__: kind for kind in LEARNERS.values()}
     if name not in kinds:
@@ -277,13 +289,14 @@ def load_learner(folder: Path) -> Model:
 def acting(
     learner: Model, policy: Model | None, execution: Execution, embedding: TemporalDistance | None = None
 ) -> Controller:
-    """A planner with the policy that follows its plans, or an agent by itself. An embedding helps rank candidates."""
+    """A planner with the policy that follows its plans, or an agent by itself. An embedding ranks candidate plans."""
     if policy is None:
         return GoalController(cast(Policy, learner))
     planner, position = cast(Planner, learner), learner.meta.position
     if execution.candidates > 1:
-        support = cast(Agent, policy).support
-        encode = partial(embedding.encode_places, position) if embedding else support.in_steps
+        if embedding is None:
+            raise BadInput(f"{execution.candidates} plans need an embedding that ranks them: give --embedding DIR")
+        support, encode = cast(Agent, policy).support, partial(embedding.encode_places, position)
         planner = copy(planner)  # that of the caller stays as it is
         planner.choose = BestOf(support, encode, planner.stride, execution.candidates)
     return SubgoalController(planner, cast(Policy, policy), execution, position)
@@ -308,10 +321,13 @@ def recipe_of(learner: Model, policy: Model | None, settings: dict[str, Any]) ->
     return Recipe(augment, names[type(learner)], names[type(policy)] if policy else None, settings)
 
 
-def check_environment(learner: Model, meta: Meta) -> None:
-    """A model plans and acts in the world it was trained for: its scales mean nothing elsewhere."""
-    if learner.meta.environment != meta.environment:
-        raise BadInput(
-            f"the {type(learner).__name__} was trained for {learner.meta.environment or 'an unknown environment'}, "
-            f"not for {meta.environment}"
-        )
+def check_world(model: Model, meta: Meta) -> None:
+    """A model is of use in the world and for the data that it was trained for: its scales mean nothing elsewhere."""
+    own, name = model.meta, type(model).__name__
+    if own.environment != meta.environment:
+        known = own.environment or "an unknown environment"
+        raise BadInput(f"the {name} was trained for {known}, not for {meta.environment}")
+    if own.maze != meta.maze:
+        raise BadInput(f"the {name} was trained for another maze of the name {meta.environment}")
+    if own.dataset and meta.dataset and own.dataset != meta.dataset:
+        raise BadInput(f"the {name} was trained on {own.dataset}, not on {meta.dataset}")

@@ -15,10 +15,10 @@ import numpy as np
 
 from scots import sources
 from scots.analysis import position_columns
-from scots.artifacts import SomeModel, model_folder
-from scots.augmentation import ScotsConfig, job_of
+from scots.artifacts import found
+from scots.augmentation import ScotsConfig, job_of, stitched_by
 from scots.config import Config, Seeds
-from scots.embedding import Encoder, RawState, TemporalDistance
+from scots.embedding import Encoder, RawState
 from scots.errors import BadInput
 from scots.measures import (
     FINE,
@@ -119,18 +119,16 @@ def origin_of(data: Trajectories, aug: Trajectories) -> Origin:
         )
     if aug.observations.shape[1] != data.observations.shape[1] or aug.source.max() >= data.rows:
         raise BadInput("the source rows of the augmented data do not fit the original: give the data it was made from")
-    step = next((step for step in reversed(aug.meta.provenance) if {"config", "seed", "source"} <= set(step)), None)
-    if step is None:
+    made = stitched_by(aug.meta)
+    if made is None:
         return Origin()
-    if step["source"] != data.fingerprint():
+    if made.source != data.fingerprint():
         raise BadInput(
-            f"stitched from data of fingerprint {step['source']}, the original given has {data.fingerprint()}: "
+            f"stitched from data of fingerprint {made.source}, the original given has {data.fingerprint()}: "
             "give the data it was made from"
         )
-    config, seed = ScotsConfig.from_dict(step["config"]), int(step["seed"])
-    embedding = _found(TemporalDistance, config.embedding, data, seed)
-    encoder: Encoder | None = embedding if config.encoder == "temporal" else RawState(data)
-    return Origin(config, seed, encoder, _found(InverseDynamics, config.inverse, data, seed))
+    config, encoder = made.config, made.embedding() if made.config.encoder == "temporal" else RawState(data)
+    return Origin(config, made.seed, encoder, found(InverseDynamics, config.inverse, made.source, made.seed))
 
 
 def segment_inputs(data: Trajectories, origin: Origin) -> Path | None:
@@ -139,11 +137,6 @@ def segment_inputs(data: Trajectories, origin: Origin) -> Path | None:
         return None
     inputs = Path(job_of(data, origin.config, origin.seed).inputs)
     return inputs if (inputs / "index").exists() else None
-
-
-def _found(kind: type[SomeModel], config: Config, data: Trajectories, seed: int) -> SomeModel | None:
-    folder = model_folder(kind, config, data, seed)
-    return kind.load(folder) if (folder / "config.json").exists() else None
 
 
 def _recipe(config: StitchingConfig) -> str | None:

@@ -93,8 +93,9 @@ class Recipe(Config):
         return replace(self, settings=needed)
 
     def _usual(self, dataset: str, profile: str) -> Execution:
-        candidates = CANDIDATES.get(profile, 1) if self.augment else 1  # the baselines plan as they were published
-        return replace(execution_of(dataset), candidates=candidates)
+        """Baselines plan as they were published, and without a learned embedding nothing ranks several plans."""
+        ranked = self.augment is not None and self.settings.get("augment.encoder") != "raw"
+        return replace(execution_of(dataset), candidates=CANDIDATES.get(profile, 1) if ranked else 1)
 
     def _changed(self, part: str, config: Any) -> Any:
         for path, value in self.settings.items():

@@ -14,11 +14,15 @@ from rich.table import Table as RichTable
 
 from scots.errors import BadInput
 from scots.evaluation import REGISTERED_LIMIT, STEP_LIMITS, EvalResult, step_limits
+from scots.experiments import EPISODES
 from scots.files import append_rows, write_text
 from scots.recipes import Recipe
 from scots.tables import TABLES, Table
 
 Row = dict[str, Any]
+PROFILE = "laptop"
+"""The profile whose results the pages show."""
+STAGES = ("collect", "augment", "learner", "controller")
 TABLE_BEGIN, TABLE_END = "<!-- results: made by `make results` -->", "<!-- end of results -->"
 
 HEAD = """# Results
@@ -110,9 +114,15 @@ def read_rows(path: Path, key: Sequence[str] = QUALITY_KEY) -> list[Row]:
 
 
 def keep(path: Path, rows: Sequence[Row]) -> None:
-    """Add to a file those evaluation rows that it does not hold yet."""
-    there = {_identity(row, EVALUATION_KEY) for row in read_rows(path, EVALUATION_KEY)}
-    append_rows(path, [row for row in rows if _identity(row, EVALUATION_KEY) not in there])
+    """Add to a file those evaluation rows that it does not hold yet; the newest result of a run counts."""
+    there = read_rows(path, EVALUATION_KEY)
+    append_rows(path, [row for row in rows if row not in there])
+
+
+def evaluation_rows(folder: Path) -> list[Row]:
+    """The evaluations that the pages show: those of one profile, of whole tasks."""
+    rows = read_rows(folder / "evaluations.jsonl", EVALUATION_KEY)
+    return [row for row in rows if row["profile"] == PROFILE and row["episodes"] == EPISODES[PROFILE]]
 
 
 def _identity(row: Row, key: Sequence[str]) -> str:
@@ -188,16 +198,18 @@ def _cell(ours: Sequence[Row], theirs: str | None) -> str:
 
 def times(rows: Sequence[Row]) -> str:
     """Wall minutes of every stage, one line per dataset and recipe, as Markdown."""
-    lines = [["dataset", "data", "collect", "augment", "learner", "controller", "evaluation"]]
-    firsts: dict[tuple[str, str], Row] = {}
+    lines = [["dataset", "data", "what acts", *STAGES, "evaluation"]]
+    firsts: dict[str, Row] = {}
     for row in rows:
-        firsts.setdefault((row["dataset"], row["recipe"]["augment"]), row)
+        if not row["recipe"]["settings"]:
+            firsts.setdefault(_identity(row, ("dataset", "recipe")), row)
     for first in firsts.values():
-        spent = [first["stages"].get(name) for name in lines[0][2:-1]]
+        spent = [first["stages"].get(name) for name in STAGES]
         same = [row for row in rows if all(row[key] == first[key] for key in ("dataset", "recipe", "seed"))]
         spent.append(sum(row["seconds"] for row in {row["task"]: row for row in same}.values()))
         minutes = ["-" if seconds is None else f"{seconds / 60:.1f}" for seconds in spent]
-        lines.append([first["dataset"], first["recipe"]["augment"] or "original", *minutes])
+        recipe = Recipe.from_dict(first["recipe"])
+        lines.append([first["dataset"], recipe.augment or "original", recipe.learner_name, *minutes])
     return markdown(lines)
 
 
@@ -226,8 +238,7 @@ def plans(rows: Sequence[Row], study: str) -> str:
 
 def page(folder: Path) -> str:
     """The whole page of results from the rows in a folder."""
-    evaluations = read_rows(folder / "evaluations.jsonl", EVALUATION_KEY)
-    parts = [HEAD]
+    evaluations, parts = evaluation_rows(folder), [HEAD]
     for name, table in TABLES.items():
         parts += [f"## {table.title}\n\n`scots table {name} --seeds 0 1 2`\n", comparison(table, evaluations), ""]
     parts += [SUCCESS_FOOT, "## Time\n\nWall minutes on two cores that did other work too.\n", times(evaluations), ""]
@@ -242,7 +253,7 @@ def page(folder: Path) -> str:
 
 def with_table(readme: str, folder: Path) -> str:
     """The README with its results table made anew from the rows."""
-    rows = read_rows(folder / "evaluations.jsonl", EVALUATION_KEY)
+    rows = evaluation_rows(folder)
     before, rest = readme.split(TABLE_BEGIN)
     return "\n".join([before + TABLE_BEGIN, comparison(TABLES["planning"], rows), TABLE_END + rest.split(TABLE_END)[1]])
 

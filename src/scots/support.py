@@ -55,10 +55,6 @@ class Support(nn.Module):
         """How far the data usually gets in a step."""
         return float(self.edge) / EDGE_STEPS
 
-    def in_steps(self, places: Array) -> Array:
-        """Places (N, P) in units of a step: as the crow flies, their distance is the steps between them."""
-        return places / self.step
-
     def places(self) -> Array:
         """The middle of every box (N, P)."""
         return (self.low + (self.boxes + 0.5) * self.edge).cpu().numpy()

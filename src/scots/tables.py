@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from scots.config import Profile
@@ -126,14 +126,12 @@ def table_of(name: str) -> Table:
     return TABLES[name]
 
 
-def fill(runs: Sequence[Run]) -> list[EvalResult]:
-    """Do what is left of these runs; all their rows."""
-    rows = []
+def fill(runs: Sequence[Run]) -> Iterator[list[EvalResult]]:
+    """Do what is left of these runs, one after the other; the rows of each."""
     for number, run in enumerate(runs, start=1):
         augment = run.recipe.augment or "original data"
         console.rule(f"{number} of {len(runs)}: {run.dataset}, {augment}, {run.recipe.learner_name}, seed {run.seed}")
-        rows += Line(run).rows()
-    return rows
+        yield Line(run).rows()
 
 
 def work_list(runs: Sequence[Run]) -> str:

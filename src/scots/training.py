@@ -6,6 +6,7 @@ that was killed and continued equals an uninterrupted one to the bit.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import signal
@@ -132,21 +133,26 @@ class Model(nn.Module, ABC):
             "data": self.meta.to_dict(),
             "seed": self.seed,
         }
+        text = json.dumps(description, indent=1, sort_keys=True)
         with atomic(folder / "model.safetensors") as temporary:
-            save_file(_contiguous(self.state_dict()), temporary)
-        write_text(folder / "config.json", json.dumps(description, indent=1, sort_keys=True))
+            save_file(_contiguous(self.state_dict()), temporary, {"config": _digest(text)})
+        write_text(folder / "config.json", text)
 
     @classmethod
     def load(cls, folder: Path) -> Self:
         """Rebuild a saved model; anything missing or of the wrong shape is named."""
         try:
-            description = json.loads((folder / "config.json").read_text())
+            text = (folder / "config.json").read_text()
+            description = json.loads(text)
             if description["model"] != cls.__name__:
                 raise BadInput(f"{folder}: holds a {description['model']}, not a {cls.__name__}")
             model = cls(cls.config_class.from_dict(description["config"]), description["sizes"])
             model.meta, model.seed = Meta.from_dict(description.get("data", {})), description.get("seed")
-            model.load_state_dict(_tensors(folder / "model.safetensors"))
-        except (OSError, KeyError, json.JSONDecodeError, SafetensorError, RuntimeError) as error:
+            header, tensors = _read(folder / "model.safetensors")
+            model.load_state_dict(tensors)
+            if header.get("config", _digest(text)) != _digest(text):
+                raise ValueError("config.json and model.safetensors do not belong together")
+        except (OSError, KeyError, TypeError, AttributeError, ValueError, SafetensorError, RuntimeError) as error:
             reason = " ".join(str(error).split())
             raise BadInput(f"{folder}: not a usable {cls.__name__} ({reason}); train it again") from error
         return model.eval()
@@ -156,9 +162,13 @@ def _contiguous(state: dict[str, Tensor]) -> dict[str, Tensor]:
     return {name: tensor.detach().cpu().contiguous() for name, tensor in state.items()}
 
 
-def _tensors(path: Path) -> dict[str, Tensor]:
+def _read(path: Path) -> tuple[dict[str, str], dict[str, Tensor]]:
     with safe_open(path, framework="pt") as file:
-        return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
+        return file.metadata() or {}, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 # ---------------------------------------------------------------------------------------------------------- the loop
@@ -243,16 +253,14 @@ class _Run:
         """Load the checkpoint of the same run, if there is one; give the number of finished steps."""
         if not self.path.exists():
             return 0
-        with safe_open(self.path, framework="pt") as file:
-            header = file.metadata() or {}
+        header, tensors = _read(self.path)
         if header.get("identity") != self.identity:
             raise BadInput(f"{self.path}: belongs to a run with other settings; remove it or choose another folder")
-        step, tensors = int(header["step"]), _tensors(self.path)
         self.model.load_state_dict({name[6:]: value for name, value in tensors.items() if name.startswith("model.")})
         state = self.optimizer.state_dict()
         state["state"] = _nested({name[6:]: value for name, value in tensors.items() if name.startswith("state.")})
         self.optimizer.load_state_dict(state)
-        return step
+        return int(header["step"])
 
     def cut_log(self, step: int) -> None:
         """Forget metrics from after this step: the run that wrote them was killed past its last checkpoint."""

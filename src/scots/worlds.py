@@ -43,6 +43,8 @@ def tasks_of(meta: Meta) -> tuple[Task, ...]:
     if not cells:  # in the teleport maze tasks cross portals, which only the environment knows
         infos = make_environment(meta).task_infos
         cells = tuple((tuple(info["init_ij"]), tuple(info["goal_ij"])) for info in infos)
+    if not cells:
+        raise BadInput(f"{meta.environment}: this maze has no tasks; add lines `row,column -> row,column` to its file")
     return tuple(Task(number, start, goal) for number, (start, goal) in enumerate(cells, start=1))
 
 
@@ -57,14 +59,20 @@ def chosen_tasks(meta: Meta, numbers: Sequence[int]) -> tuple[Task, ...]:
 
 def own_task(meta: Meta, start: Cell, goal: Cell) -> Task:
     """A task between any two free cells (row, column)."""
+    task = Task(0, start, goal)
+    check_task(meta, task)
+    return task
+
+
+def check_task(meta: Meta, task: Task) -> None:
+    """A task begins and ends in free cells."""
     maze = _world_maze(meta)
-    for name, cell in (("start", start), ("goal", goal)):
+    for name, cell in (("start", task.start), ("goal", task.goal)):
         if cell not in maze.cells:
             rows, columns = maze.walls.shape
             inside = 0 <= cell[0] < rows and 0 <= cell[1] < columns
             place = "inside a wall" if inside else f"outside the map of {rows} x {columns} cells"
             raise BadInput(f"the {name} {cell[0]},{cell[1]} is {place}; choose a free cell (row,column)")
-    return Task(0, start, goal)
 
 
 def _world_maze(meta: Meta) -> Maze:

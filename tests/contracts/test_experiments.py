@@ -2,22 +2,26 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
-from typing import get_args, get_type_hints
+from typing import Any, get_args, get_type_hints
 
+import numpy as np
 import pytest
 
+import scots
 from scots import cli, experiments
 from scots.agents import AGENTS, configure_agent
 from scots.artifacts import train
 from scots.cli import main
 from scots.control import Execution
+from scots.embedding import TemporalDistance, TemporalDistanceConfig
 from scots.errors import BadInput
 from scots.evaluation import EvalResult
 from scots.experiments import Line, Run, Trained, acting, load_learner
 from scots.planners import PLANNERS, configure_planner
 from scots.recipes import Recipe
-from scots.results import comparison, keep, read_rows, success
+from scots.results import EVALUATION_KEY, comparison, keep, read_rows, success
 from scots.sources import toy
 from scots.tables import TABLES, Table, fill, work_list
 from scots.worlds import chosen_tasks
@@ -64,13 +68,15 @@ def test_a_run_does_every_stage_once_and_continues(home: Path, monkeypatch: pyte
 
     runs = TABLE.runs(seeds=(0,), profile="smoke")
     assert work_list(runs).splitlines()[0].split() == ["unknown", toy.ID, "·", "learner", "hd", "·", "original"]
-    rows = fill(runs)
+    rows = [row for done in fill(runs) for row in done]
     assert work_list(runs) == "nothing is left to do"
     path = home / "evaluations.jsonl"
     for _ in range(2):
         keep(path, [row.to_dict() for row in rows])
     assert len(path.read_text().splitlines()) == len(rows) == 10
-    text = comparison(TABLE, [json.loads(line) for line in path.read_text().splitlines()])
+    keep(path, [{**rows[0].to_dict(), "successes": 2}])  # measured again, with another result
+    assert [row["successes"] for row in read_rows(path, EVALUATION_KEY)] == [2, *(row.successes for row in rows[1:])]
+    text = comparison(TABLE, read_rows(path, EVALUATION_KEY))
     assert text.splitlines()[0] == "| dataset | steps | HD | SCoTS | Oracle |"
     assert text.splitlines()[2].endswith("| (100±0) |")
     assert text.count("**") == 4
@@ -102,7 +108,9 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         ("gciql", AGENTS["gciql"], configure_agent("gciql", data, "smoke")),
     ):
         train(kind, config, data, 3, root / name, name)
-    return {name: root / name for name in ("hd", "gciql")}
+    larger = replace(data, observations=2 * data.observations, meta=replace(data.meta, dataset="toy-large-v0"))
+    train(PLANNERS["hd"], configure_planner("hd", larger, "smoke"), larger, 3, root / "hd-other", "hd")
+    return {name: root / name for name in ("hd", "gciql", "hd-other")}
 
 
 def evaluated(folder: Path, controller: Path | None, dataset: str | None = None, **changes) -> list[EvalResult]:
@@ -146,19 +154,40 @@ def test_folders_that_cannot_be_used_are_named(folders: dict[str, Path], tmp_pat
     (shapes / "config.json").write_text(json.dumps(description))
     with pytest.raises(BadInput, match="size mismatch"):
         evaluated(shapes, gciql)
+    mixed = shutil.copytree(hd, tmp_path / "mixed")
+    shutil.copy(folders["hd-other"] / "model.safetensors", mixed)  # the same shapes, for a world twice as large
+    with pytest.raises(BadInput, match="do not belong together"):
+        evaluated(mixed, gciql)
+    for text in (json.dumps({**description, "sizes": None}).encode(), b"\xff\xfe", b"[]", b'{"model": "HierarchicalDi'):
+        damaged = shutil.copytree(hd, tmp_path / "damaged", dirs_exist_ok=True)
+        (damaged / "config.json").write_bytes(text)
+        with pytest.raises(BadInput, match="damaged: not"):
+            evaluated(damaged, gciql)
     other = shutil.copytree(hd, tmp_path / "other")
     (other / "config.json").write_text(json.dumps({**description, "model": "Stitcher"}))
     with pytest.raises(BadInput, match="neither a planner nor an agent"):
         load_learner(other)
 
 
-def test_a_controller_of_another_environment_is_refused(folders: dict[str, Path], tmp_path: Path):
-    other = shutil.copytree(folders["gciql"], tmp_path / "other")
-    description = json.loads((other / "config.json").read_text())
-    description["data"]["environment"] = "pointmaze-giant-v0"
-    (other / "config.json").write_text(json.dumps(description))
-    with pytest.raises(BadInput, match="the GCIQL was trained for pointmaze-giant-v0, not for toy-corridor-v0"):
-        evaluated(folders["hd"], other)
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"environment": "pointmaze-giant-v0"},
+            "the GCIQL was trained for pointmaze-giant-v0, not for toy-corridor-v0",
+        ),
+        ({"dataset": "toy-corridor-play-v0"}, f"the GCIQL was trained on toy-corridor-play-v0, not on {toy.ID}"),
+        ({"maze": ("###", "#.#", "###")}, "the GCIQL was trained for another maze of the name toy-corridor-v0"),
+    ],
+)
+def test_a_controller_from_elsewhere_is_refused(
+    changes: dict[str, Any], message: str, folders: dict[str, Path], tmp_path: Path
+):
+    agent = load_learner(folders["gciql"])
+    agent.meta = replace(agent.meta, **changes)
+    agent.save(tmp_path)
+    with pytest.raises(BadInput, match=message):
+        evaluated(folders["hd"], tmp_path)
 
 
 def test_the_command_trains_whatever_is_registered():
@@ -173,9 +202,34 @@ def test_acting_alone(folders: dict[str, Path]):
 
 def test_choosing_among_candidates_leaves_the_planner_as_it_was(folders: dict[str, Path]):
     planner, policy = load_learner(folders["hd"]), load_learner(folders["gciql"])
-    chosen, plain = (acting(planner, policy, Execution(candidates=n)) for n in (2, 1))
+    embedding = TemporalDistance.for_data(TemporalDistanceConfig(hidden=(8,)), toy.make(episodes=2))
+    chosen, plain = (acting(planner, policy, Execution(candidates=n), embedding) for n in (2, 1))
     assert chosen.planner.choose is not None
     assert plain.planner.choose is planner.choose is None
+
+
+def test_plans_are_ranked_with_the_embedding_that_the_data_was_stitched_by(home: Path, folders: dict[str, Path]):
+    data = toy.make(episodes=40)
+    planner, policy = scots.train("hd", scots.augment(data, "smoke"), "smoke"), load_learner(folders["gciql"])
+    models = Trained.of(planner, policy)
+    assert models.recipe == SCOTS
+    assert models.controller.execution.candidates == 2
+    places, (made,) = data.positions[:50], (home / "home" / "artifacts").glob("temporaldistance-*")
+    by_hand = TemporalDistance.load(made).encode_places(data.meta.position, places)
+    np.testing.assert_array_equal(models.controller.planner.choose._encode(places), by_hand)
+    assert Trained.of(planner, policy, settings={"candidates": 2}).recipe == SCOTS  # as it is anyway
+
+    shutil.rmtree(made)
+    alone = Trained.of(planner, policy)
+    assert (alone.recipe.settings, alone.controller.planner.choose) == ({"execution.candidates": 1}, None)
+    with pytest.raises(BadInput, match="4 plans need an embedding that ranks them"):
+        Trained.of(planner, policy, settings={"candidates": 4})
+
+
+def test_changed_stitching_does_not_go_by_the_name_of_its_recipe(home: Path, folders: dict[str, Path]):
+    changed = scots.augment(toy.make(episodes=40), "smoke", stitching__novelty_weight=0.0, refine=False)
+    planner = scots.train("hd", changed, "smoke")
+    assert Trained.of(planner, load_learner(folders["gciql"])).recipe.augment == "custom"
 
 
 def test_commands(home: Path, capsys: pytest.CaptureFixture[str]):

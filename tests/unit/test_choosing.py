@@ -66,13 +66,6 @@ def test_between_places_that_are_far_apart_no_straight_line_is_expected():
     assert faults == STRIDE
 
 
-def test_without_an_embedding_steps_are_measured_on_the_map():
-    best = BestOf(recorded(), recorded().in_steps, STRIDE, 1)
-    faults, steps = best.judged(np.array([THROUGH, AROUND], dtype=np.float32), STRIDE)
-    np.testing.assert_allclose(steps, [16, 24], rtol=1e-5)  # 8 units are 16 steps
-    np.testing.assert_allclose(faults, [16 - STRIDE + 2 * STRIDE / 5, 16 - STRIDE], rtol=1e-5)
-
-
 def test_nothing_is_to_blame_for_where_it_begins_and_ends():
     """Both ends lie off the lane, and so does the wait at the second."""
     waiting = np.array([[(1, 2), (2, 0.5), (8, 0.5), (9, 2), (9, 2)]], dtype=np.float32)

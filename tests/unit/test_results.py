@@ -1,17 +1,36 @@
 """The results page is what the rows say."""
 
+import json
 from pathlib import Path
 
 import pytest
 
 from scots.errors import BadInput
-from scots.results import page, read_rows
+from scots.results import page, read_rows, with_table
 
 ROOT = Path(__file__).parents[2]
 
 
 def test_the_page_is_not_stale():
     assert (ROOT / "docs" / "results.md").read_text() == page(ROOT / "results"), "run `make results`"
+
+
+def test_the_table_of_the_readme_is_not_stale():
+    readme = (ROOT / "README.md").read_text()
+    assert readme == with_table(readme, ROOT / "results"), "run `make results`"
+
+
+def test_the_pages_show_one_profile_and_whole_tasks(tmp_path: Path):
+    lines = (ROOT / "results" / "evaluations.jsonl").read_text().splitlines()
+    (tmp_path / "evaluations.jsonl").write_text("\n".join(lines))
+    before = page(tmp_path)
+    row = json.loads(lines[0])
+    others = [{**row, "profile": "smoke", "successes": 0}, {**row, "seed": 7, "episodes": 2, "successes": 0}]
+    (tmp_path / "evaluations.jsonl").write_text("\n".join([*lines, *map(json.dumps, others)]))
+    assert page(tmp_path) == before
+    changed = json.dumps({**row, "successes": 0})
+    (tmp_path / "evaluations.jsonl").write_text("\n".join([*lines, changed]))
+    assert page(tmp_path) != before
 
 
 def test_the_newest_row_of_a_run_counts(tmp_path: Path):
