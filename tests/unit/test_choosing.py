@@ -45,6 +45,9 @@ AROUND = [(18.25, 0.25), (20.25, 0.25), (20.25, 8.25), (18.25, 8.25)]
 DAWDLING = [(18.25, 0.25), (16.25, 0.25), (19.25, 0.25), (20.25, 0.25)]
 
 
+FAR = np.array([[[2, 0.5], [14, 0.5]]], dtype=np.float32)  # ends between which something is drawn
+
+
 def in_lanes(candidates: int = 1) -> BestOf:
     return BestOf(recorded(), unrolled, STRIDE, candidates)
 
@@ -74,17 +77,29 @@ def test_nothing_is_to_blame_for_where_it_begins_and_ends():
 
 
 def test_each_gets_the_best_of_its_own_candidates():
-    drawn, ends = Drawn(THROUGH, DAWDLING, AROUND, AROUND, THROUGH, THROUGH), np.zeros((2, 2, 2), dtype=np.float32)
-    best = in_lanes(3)(drawn, ends, rngs(2), STRIDE)
+    drawn, ends = Drawn(THROUGH, DAWDLING, AROUND, AROUND, THROUGH, THROUGH), FAR.repeat(2, axis=0)
+    best = in_lanes(3)(drawn, ends, rngs(2), STRIDE, 4)
     np.testing.assert_array_equal(best, np.array([DAWDLING, AROUND], dtype=np.float32))
     assert drawn.left == []
+
+
+def test_between_ends_beside_each_other_nothing_is_drawn():
+    """A step is half a unit: straight on and wait, from wherever that is."""
+    ends = np.array([[[2, 0.5], [14, 0.5]], [[3, 0.5], [3, 1.25]], [[5, 3], [5, 3]]], dtype=np.float32)
+    drawn = Drawn(THROUGH, DAWDLING)
+    best = in_lanes(2)(drawn, ends, rngs(3), 1, 4)
+    assert drawn.left == []
+    assert best.dtype == np.float32
+    np.testing.assert_array_equal(best[0], np.array(DAWDLING, dtype=np.float32))
+    np.testing.assert_allclose(best[1], [(3, 0.5), (3, 1.0), (3, 1.25), (3, 1.25)], atol=1e-6)
+    np.testing.assert_array_equal(best[1:, [0, -1]], ends[1:])
+    assert (best[2] == ends[2, 0]).all()
 
 
 def test_a_long_way_without_faults_beats_a_short_one_with_them():
     short, long = [(2, 0.5), (8, 0.5), (8, 2.6), (14, 0.5)], [(2, 0.5), (8, 0.5), (6, 0.5), (14, 0.5)]
     assert 2 * 2 * LENGTH < STRIDE / 5  # the detour costs less than one place astray
-    ends = np.zeros((1, 2, 2), dtype=np.float32)
-    assert in_lanes(2)(Drawn(short, long), ends, rngs(1), STRIDE).tolist() == [[list(place) for place in long]]
+    assert in_lanes(2)(Drawn(short, long), FAR, rngs(1), STRIDE, 4).tolist() == [[list(place) for place in long]]
 
 
 class Straight:

@@ -101,9 +101,11 @@ def test_every_level_chooses_among_its_own_draws_and_the_way_is_judged_as_a_whol
         def __init__(self):
             self.asked = []
 
-        def __call__(self, draw, ends, rng, spacing):
+        def __call__(self, draw, ends, rng, spacing, places):
             self.asked += [(len(ends), spacing)]
-            return draw(ends, rng)
+            drawn = draw(ends, rng)
+            assert drawn.shape[1] == places
+            return drawn
 
         def by_halves(self, draw, mend, ends, rng, spacing):
             self.asked += [("whole", spacing)]

@@ -11,7 +11,7 @@ from scots.support import Support
 from scots.trajectories import Array
 
 PROBES = 5  # places on the line between two waypoints that are looked up
-BESIDE = 4.0  # steps from an end within which a sequence is not to blame for where it is
+BESIDE = 4.0  # steps within which places are beside each other: so near an end nothing is to blame for where it is
 LENGTH = 0.1  # price of a step, in steps that cannot be walked
 WAITING = 0.1  # of the longest stretch of a sequence: it waits in those that are shorter
 FAULTY = 0.05  # share of the steps of a sequence that faults and detours may cost before it is looked for by halves
@@ -44,11 +44,26 @@ class BestOf:
         self._places = support.places()
         self._points = torch.from_numpy(encode(self._places))
 
-    def __call__(self, draw: Draw, ends: Array, rng: Rngs, spacing: int, present: Array | None = None) -> Array:
-        """The best of so many sequences (B, T, P) between each two ends (B, 2, P), places `spacing` steps apart.
+    def __call__(self, draw: Draw, ends: Array, rng: Rngs, spacing: int, places: int) -> Array:
+        """The best of so many sequences (B, T, P) between each two ends (B, 2, P): T places, `spacing` steps apart.
 
-        `present` (B, T, P) are sequences to do better than.
+        Nothing is drawn between ends beside each other, most of them stretches in which a plan waits at the goal.
         """
+        sequences = self._straight(ends, spacing, places)
+        (far,) = np.nonzero(np.linalg.norm(ends[:, 1] - ends[:, 0], axis=1) > BESIDE * self._support.step)
+        if len(far):
+            sequences[far] = self._best(draw, ends[far], [rng[n] for n in far.tolist()], spacing)
+        return sequences
+
+    def _straight(self, ends: Array, spacing: int, places: int) -> Array:
+        """Sequences (B, T, P) straight from end to end (B, 2, P) at the usual pace, to wait there."""
+        start, way = ends[:, :1], ends[:, 1:] - ends[:, :1]
+        gone = spacing * self._support.step * np.arange(places, dtype=ends.dtype)[:, None]
+        share = np.minimum(1.0, gone / np.maximum(np.linalg.norm(way, axis=2, keepdims=True), 1e-9))
+        return np.where(share < 1, start + share * way, ends[:, 1:]).astype(ends.dtype)
+
+    def _best(self, draw: Draw, ends: Array, rng: Rngs, spacing: int, present: Array | None = None) -> Array:
+        """The best of so many draws (B, T, P) between each two ends (B, 2, P), and of what is present (B, T, P)."""
         streams = [child for own in rng for child in own.spawn(self._candidates)]
         drawn = draw(np.repeat(ends, self._candidates, axis=0), streams)
         drawn = drawn.reshape(len(ends), self._candidates, *drawn.shape[1:])
@@ -66,7 +81,7 @@ class BestOf:
             rows, numbers = np.nonzero(faults.reshape(windows.shape[:2]))
             if len(rows):
                 present, streams = windows[rows, numbers], [rng[row].spawn(1)[0] for row in rows.tolist()]
-                windows[rows, numbers] = self(draw, present[:, [0, -1]], streams, spacing, present)
+                windows[rows, numbers] = self._best(draw, present[:, [0, -1]], streams, spacing, present)
         return sequences
 
     def by_halves(

@@ -258,8 +258,8 @@ class HierarchicalDiffuser(Model):
 
     def _between(self, name: str, ends: Array, rng: Sequence[np.random.Generator]) -> Array:
         """What a level puts between first and last places (B, 2, P): (B, T, P)."""
-        draw, (_, _, spacing) = partial(self._drawn, name), self.config.levels()[name]
-        return self.choose(draw, ends, rng, spacing) if self.choose else draw(ends, rng)
+        draw, (_, places, spacing) = partial(self._drawn, name), self.config.levels()[name]
+        return self.choose(draw, ends, rng, spacing, places) if self.choose else draw(ends, rng)
 
     @torch.no_grad()
     def _drawn(self, name: str, ends: Array, rng: Sequence[np.random.Generator]) -> Array:
