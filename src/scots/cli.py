@@ -349,6 +349,8 @@ class Evaluate:
         from scots.results import success_table
         from scots.worlds import chosen_tasks, tasks_of
 
+        if self.video:
+            rollouts.film_writer(self.video)  # or say now that it cannot be written
         settings = {"replan_every": self.replan, "lookahead": self.lookahead, "candidates": self.candidates}
         chosen = {name: value for name, value in settings.items() if value is not None}
         models = Trained.load(self.model, self.controller, self.embedding, dataset=self.dataset, settings=chosen)

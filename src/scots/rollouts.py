@@ -206,7 +206,7 @@ def film(rollouts: Sequence[Rollout], meta: Meta, path: Path) -> None:
 
     Plans, subgoals and the way gone are drawn over it. Where the camera does not work there are the walls instead.
     """
-    writer = _writer(path)
+    writer = film_writer(path)
     figure, panels = _panels(rollouts, meta)
     camera = camera_of(meta)
     scenes = [
@@ -228,7 +228,8 @@ def film(rollouts: Sequence[Rollout], meta: Meta, path: Path) -> None:
         shutil.copyfile(draft, temporary)
 
 
-def _writer(path: Path) -> AbstractMovieWriter:
+def film_writer(path: Path) -> AbstractMovieWriter:
+    """What writes a film of this name here, if anything does."""
     from matplotlib.animation import FFMpegWriter, PillowWriter
 
     if path.suffix.lower() == ".gif":

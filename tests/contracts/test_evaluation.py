@@ -5,6 +5,7 @@ import multiprocessing
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +21,7 @@ from scots.sources import toy
 from scots.sources.maze import Maze, maze_of
 from scots.sources.ogbench import PROTOCOLS, meta_of
 from scots.trajectories import Array, Meta
-from scots.worlds import chosen_tasks, own_task, tasks_of
+from scots.worlds import Task, chosen_tasks, own_task, tasks_of
 
 TOY = toy.make(episodes=1).meta
 POINT = meta_of(PROTOCOLS["pointmaze-medium-stitch-v0"])
@@ -164,6 +165,10 @@ def test_what_cannot_be_evaluated_is_named(tmp_path: Path):
         own_task(TOY, (1, 1), (2, 2))
     with pytest.raises(BadInput, match="the start 9,1 is outside the map of 8 x 8 cells"):
         own_task(POINT, (9, 1), (1, 1))
+    with pytest.raises(BadInput, match="the goal 0,0 is inside a wall"):
+        run(toy_controller(), TOY, [Task(0, (1, 1), (0, 0))], episodes=1)
+    with pytest.raises(BadInput, match="this maze has no tasks; add lines"):
+        tasks_of(replace(POINT, environment="pointmaze-mine-v0", maze=("####", "#..#", "####")))
     with pytest.raises(BadInput, match="no environment to evaluate in"):
         tasks_of(Meta(dataset="my-own-logs"))
     with pytest.raises(BadInput, match="at least one of each"):

@@ -246,6 +246,11 @@ def test_commands(home: Path, capsys: pytest.CaptureFixture[str]):
     assert (home / "way.gif").read_bytes().startswith(b"GIF8")
     assert main([*words, "--tasks", "6"]) == 2
     assert "task 6" in capsys.readouterr().err
+    assert main([*words, "--video", "way.avi"]) == 2
+    assert capsys.readouterr().err.count("\n") == 1  # before anything is evaluated
+    (home / "gciql" / "model.safetensors").unlink()
+    assert main(words) == 2
+    assert "gciql: not a usable GCIQL" in capsys.readouterr().err
     rows = read_rows(home / "rows.jsonl", ("task",))
     assert [row["recipe"]["settings"] for row in rows] == [{"execution.replan_every": 0}] * 5
     assert main(["table", "planning", "--dry-run", "--datasets", "pointmaze-giant-stitch-v0"]) == 0
