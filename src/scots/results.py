@@ -40,9 +40,9 @@ paper's reference code for the giant maze, with which its numbers were made.
 
 TIME_HEAD = """## Time
 
-Wall minutes, measured while the same two cores did other work too. `augment` is the training of its networks and stitching
-five million states, or stitching alone where an earlier run had left the networks, as on pointmaze-giant: together they
-took 12.7 minutes there. Networks that two lines share are counted in both.
+Wall minutes, measured while the same two cores did other work too. `augment` is the training of its networks and the
+stitching of five million states, or stitching alone where an earlier run had left the networks, as on pointmaze-giant:
+together they took 12.7 minutes there. Networks that two lines share are counted in both.
 """
 
 PLANS_HEAD = """## Plans on pointmaze-giant-stitch-v0
