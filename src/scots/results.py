@@ -32,10 +32,11 @@ command above its table, on data collected here unless it says otherwise.
 """
 
 SUCCESS_FOOT = """Success in per cent, the mean over five tasks with 50 episodes each per seed, and its 95 % bootstrap
-interval over episodes; in brackets the paper's mean ± deviation over five seeds. Ours: profile `laptop`, one training
-of each network, evaluated with the seeds of the command as far as they were run. SCoTS follows the best of eight plans
-unless a column says otherwise, HD the only one. `steps` is the limit of an episode: 1000 is OGBench's, 2000 that of the
-paper's reference code for the giant maze, with which its numbers were made.
+interval over episodes, which has no width where all of them end alike; in brackets the paper's mean ± deviation over
+five seeds. Ours: profile `laptop`, one training of each network, evaluated with the seeds of the command as far as they
+were run. SCoTS follows the best of eight plans unless a column says otherwise, HD the only one. `steps` is the limit of
+an episode: 1000 is OGBench's, 2000 that of the paper's reference code for the giant maze, with which its numbers were
+made.
 """
 
 TIME_HEAD = """## Time
@@ -148,7 +149,7 @@ class Success:
     high: float
 
     def __str__(self) -> str:
-        return f"{100 * self.mean:.1f} [{100 * self.low:.0f}, {100 * self.high:.0f}]"
+        return f"{100 * self.mean:.1f} [{100 * self.low:.1f}, {100 * self.high:.1f}]"
 
 
 def success(rows: Sequence[Row]) -> Success:

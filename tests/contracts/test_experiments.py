@@ -94,7 +94,7 @@ def test_success_counts_tasks_and_seeds_alike():
     found = success(rows)
     assert found.mean == pytest.approx(0.6)
     assert 0.5 < found.low < found.mean < found.high < 0.7
-    assert str(success([{"episodes": 50, "successes": 50}])) == "100.0 [100, 100]"
+    assert str(success([{"episodes": 50, "successes": 50}])) == "100.0 [100.0, 100.0]"
 
 
 # ---------------------------------------------------------------------------------------------------- trained folders
