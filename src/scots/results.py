@@ -53,7 +53,7 @@ and over the tasks with 20 starts and goals each. Time is that of one core.
 """
 
 STUDIES = {
-    "training": "What makes the planner learn: each variant of profile `laptop` for the same time",
+    "training": "What makes the planner learn: variants of profile `laptop`, each for five to seven minutes",
     "solver": "The trained planner by solver and network calls",
     "temperature": "The trained planner by the spread of the noise it begins from",
     "candidates": "The trained planner as the best of several candidates",
