@@ -3,9 +3,9 @@
 The batched side is `evaluation.run`: all episodes side by side, environments in worker processes, plans and actions
 made for all at once, and only the stretches of a plan filled in that are walked before the next one. The plain loop
 runs one episode after the other in this process and fills in every plan as a whole. Both follow the same plans: a
-planner and an agent of the size of profile `laptop`, trained for a moment on PointMaze-Medium, the planner on data that
-was stitched with hardly any training. Such a planner does not find far goals, so the tasks are at all distances: some
-episodes reach their goal and some do not.
+planner and an agent of the size of profile `laptop`, trained for about a minute each on PointMaze-Medium, the planner
+on data that was stitched without refinement. Such a planner does not find every far goal, so the tasks are at all
+distances: some episodes reach their goal and some do not.
 """
 
 import cProfile
@@ -35,7 +35,8 @@ from scots.worlds import MazeWorld, Task, own_task
 DATASET = "pointmaze-medium-stitch-v0"
 EPISODES, MAX_STEPS, SEED = 20, 300, 0
 DISTANCES = (1, 2, 3, 4, 8)  # from start to goal, in cells
-PLANNER_STEPS, AGENT_STEPS = 300, 1500
+STITCHING = {"trajectories": 100, "refine": False, "embedding.training.steps": 1000, "inverse.training.steps": 50}
+PLANNER_STEPS, AGENT_STEPS = 600, 2500
 TARGET = 5
 
 
@@ -55,9 +56,9 @@ def make_controller(kind: type[SubgoalController], folder: Path) -> tuple[Subgoa
 
 def prepare(folder: Path) -> None:
     path = folder / "data.npz"
-    collect(with_episodes(PROTOCOLS[DATASET], 200), path)
+    collect(with_episodes(PROTOCOLS[DATASET], 500), path)
     data = read(path)
-    stitching = configure(data, "smoke").but("stitching.stitches", 40)
+    stitching = configure(data).changed(STITCHING)
     stitched = augment(data, stitching, seed=SEED, out=folder / "stitched.npz")
     planner = configure_planner("hd", stitched).but("training.steps", PLANNER_STEPS)
     train(HierarchicalDiffuser, planner, stitched, SEED, folder / "hd", "hd")
