@@ -33,8 +33,8 @@ from scots.trajectories import Meta
 from scots.worlds import MazeWorld, Task, own_task
 
 DATASET = "pointmaze-medium-stitch-v0"
-EPISODES, MAX_STEPS, SEED = 20, 300, 0
-DISTANCES = (1, 2, 3, 4, 8)  # from start to goal, in cells
+EPISODES, MAX_STEPS, SEED = 50, 300, 0
+DISTANCES = (2, 4, 6, 8, 10)  # from start to goal, in cells
 STITCHING = {"trajectories": 100, "refine": False, "embedding.training.steps": 1000, "inverse.training.steps": 50}
 PLANNER_STEPS, AGENT_STEPS = 600, 2500
 TARGET = 5
