@@ -10,14 +10,17 @@ A plan is clean if none of its places lies inside a wall: over 200 random pairs 
 import argparse
 import json
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from scots import formats
+from scots import diffusion, formats
 from scots.agents import GCIQL
 from scots.artifacts import train
 from scots.config import Seeds
@@ -33,7 +36,7 @@ from scots.trajectories import Array, Trajectories
 ROWS = Path("results/plans.jsonl")
 SEEDS = Seeds(4242)
 PAIRS, STARTS = 200, 20
-MEASURED_STEPS = (10, 40)  # of two short trainings, whose difference says how long a step takes
+MEASURED_STEPS = (10, 60)  # of two short trainings, whose difference says how long a step takes
 
 VARIANTS: dict[str, dict[str, object]] = {
     "laptop": {},
@@ -49,7 +52,14 @@ VARIANTS: dict[str, dict[str, object]] = {
     "learning rate 3e-4": {"training.learning_rate": 3e-4},
     "half of the windows backwards": {"flip": 0.5},
     "EMA 0.9999": {"ema": 0.9999},
+    "loss weighted towards noise": {},
+    "loss weighted towards data": {},
 }
+WEIGHTED: dict[str, Callable[[Tensor], Tensor]] = {
+    "loss weighted towards noise": lambda level: level.sqrt(),
+    "loss weighted towards data": lambda level: 1 - (1 - level).sqrt(),
+}
+"""How some variants draw the times they are trained at from uniform numbers: with a density of 2 t, or of 2 (1 - t)."""
 
 
 def pairs_of(data: Trajectories, maze: Maze) -> tuple[Array, Array]:
@@ -78,6 +88,18 @@ def cleanliness(planner: Planner, pairs: tuple[Array, Array], maze: Maze) -> dic
     }
 
 
+@contextmanager
+def weighted(name: str) -> Iterator[None]:
+    """Train with the times of a variant: how often a time is drawn is the weight of its loss."""
+    uniform = diffusion.draw_times
+    if name in WEIGHTED:
+        diffusion.draw_times = lambda count, generator: WEIGHTED[name](uniform(count, generator))
+    try:
+        yield
+    finally:
+        diffusion.draw_times = uniform
+
+
 def train_variant(name: str, data: Trajectories, maze: Maze, minutes: float, folder: Path) -> None:
     """Train for so many processor minutes and measure the plans."""
     config: HierarchicalDiffuserConfig = configure_hd(data)
@@ -86,7 +108,8 @@ def train_variant(name: str, data: Trajectories, maze: Maze, minutes: float, fol
     steps = _steps(config, data, 60 * minutes, folder / "timed")
     begin = time.process_time()
     training = replace(config.training, steps=steps)
-    planner = train(HierarchicalDiffuser, replace(config, training=training), data, 0, folder / "planner", name)
+    with weighted(name):
+        planner = train(HierarchicalDiffuser, replace(config, training=training), data, 0, folder / "planner", name)
     spent = (time.process_time() - begin) / 60
     loss = json.loads((folder / "planner" / "metrics.jsonl").read_text().splitlines()[-1])["high"]
     row = {"study": "training", "dataset": data.meta.dataset, "variant": name, "steps": steps}

@@ -381,6 +381,8 @@ class FillTable:
     """Only these columns (default: all that can be made here)."""
     seeds: tuple[int, ...] = (0,)
     """Seeds of the evaluation."""
+    training_seed: int = 0
+    """Seed of all that is drawn and trained before it."""
     profile: Literal["smoke", "laptop", "paper"] = "laptop"
     """Scale: seconds, about an hour a dataset on two cores, or the paper's own (a GPU)."""
     dry_run: bool = False
@@ -393,7 +395,7 @@ class FillTable:
         from scots import results, tables
 
         table = tables.table_of(self.name)
-        runs = table.runs(self.datasets, self.columns, self.seeds, self.profile)
+        runs = table.runs(self.datasets, self.columns, self.seeds, self.training_seed, self.profile)
         if self.dry_run:
             print(tables.work_list(runs))
             return

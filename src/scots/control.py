@@ -55,7 +55,10 @@ def controller_of(dataset: str) -> str:
 
 
 class Controller(Protocol):
-    """What an evaluation drives: it starts episodes, then asks for actions of those that are still running."""
+    """What an evaluation drives: it starts episodes, then asks for actions of those that are still running.
+
+    Several shallow copies may do so side by side, each with episodes of its own.
+    """
 
     @property
     def execution(self) -> Execution | None:

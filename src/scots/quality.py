@@ -122,6 +122,7 @@ def origin_of(data: Trajectories, aug: Trajectories) -> Origin:
     made = stitched_by(aug.meta)
     if made is None:
         return Origin()
+    data = located(data, aug)
     if made.source != data.fingerprint():
         raise BadInput(
             f"stitched from data of fingerprint {made.source}, the original given has {data.fingerprint()}: "

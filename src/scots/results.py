@@ -104,6 +104,7 @@ def _arrow(before: float | None, after: float | None) -> str:
 QUALITY_KEY = ("dataset", "recipe", "profile", "seed")
 EVALUATION_KEY = ("dataset", "recipe", "profile", "training_seed", "seed", "task", "max_steps", "execution")
 PLANS_KEY = ("study", "dataset", "variant")
+LINE_KEY = ("dataset", "recipe", "training_seed")
 """What tells one result from another; of rows that agree in it the newest counts."""
 
 
@@ -205,19 +206,21 @@ def _cell(ours: Sequence[Row], theirs: str | None) -> str:
 
 
 def times(rows: Sequence[Row]) -> str:
-    """Wall minutes of every stage, one line per dataset and recipe, as Markdown."""
-    lines = [["dataset", "data", "what acts", *STAGES, "evaluation"]]
+    """Wall minutes of every stage, one line per dataset, recipe and training seed, as Markdown."""
+    lines = [["dataset", "data", "what acts", "training seed", *STAGES, "evaluation", "in all"]]
     firsts: dict[str, Row] = {}
     for row in rows:
         if not row["recipe"]["settings"]:
-            firsts.setdefault(_identity(row, ("dataset", "recipe")), row)
-    for first in firsts.values():
+            firsts.setdefault(_identity(row, LINE_KEY), row)
+    for line, first in firsts.items():
         spent = [first["stages"].get(name) for name in STAGES]
-        same = [row for row in rows if all(row[key] == first[key] for key in ("dataset", "recipe", "seed"))]
+        same = [row for row in rows if _identity(row, LINE_KEY) == line and row["seed"] == first["seed"]]
         spent.append(sum(row["seconds"] for row in {row["task"]: row for row in same}.values()))
+        spent.append(sum(seconds or 0.0 for seconds in spent))
         minutes = ["-" if seconds is None else f"{seconds / 60:.1f}" for seconds in spent]
         recipe = Recipe.from_dict(first["recipe"])
-        lines.append([first["dataset"], recipe.augment or "original", recipe.learner_name, *minutes])
+        made = [first["dataset"], recipe.augment or "original", recipe.learner_name, str(first["training_seed"])]
+        lines.append([*made, *minutes])
     return markdown(lines)
 
 

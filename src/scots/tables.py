@@ -37,15 +37,16 @@ class Table:
         datasets: Sequence[str] = (),
         columns: Sequence[str] = (),
         seeds: Sequence[int] = (0,),
+        training_seed: int = 0,
         profile: Profile = "laptop",
     ) -> list[Run]:
-        """What fills the table, or only these rows and columns of it: dataset by dataset, one run per seed."""
+        """What fills the table, or these rows and columns of it: dataset by dataset, one run per evaluation seed."""
         for chosen, known in ((datasets, self.published), (columns, self.recipes)):
             for name in chosen:
                 if name not in known:
                     raise BadInput(f"{name!r} cannot be made in this table; it has {', '.join(known)}")
         return [
-            Run(dataset, self.recipes[column](dataset).plain(dataset, profile), profile, 0, seed)
+            Run(dataset, self.recipes[column](dataset).plain(dataset, profile), profile, training_seed, seed)
             for dataset in datasets or self.published
             for column in columns or self.recipes
             for seed in seeds

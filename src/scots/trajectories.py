@@ -22,6 +22,8 @@ from scots.errors import BadInput
 
 Array = npt.NDArray[Any]
 
+USUAL_POSITION = (0, 1)  # adds nothing to fingerprints
+
 ROW_FIELDS: dict[str, tuple[int, type]] = {
     "observations": (2, np.float32),
     "actions": (2, np.float32),
@@ -171,7 +173,7 @@ class Trajectories:
         return dataclasses.replace(self, meta=dataclasses.replace(self.meta, **changes))
 
     def fingerprint(self) -> str:
-        """Sixteen hex digits of the content: episodes, observations and actions."""
+        """Sixteen hex digits of the content: episodes, observations, actions, and which columns are the position."""
         return self._fingerprint
 
     @cached_property
@@ -181,6 +183,8 @@ class Trajectories:
             if values is not None:
                 digest.update(str(values.shape).encode())
                 digest.update(np.ascontiguousarray(values).data)
+        if self.meta.position != USUAL_POSITION:
+            digest.update(str(self.meta.position).encode())
         return digest.hexdigest()
 
     def save(self, path: str | Path, format: str | None = None) -> None:

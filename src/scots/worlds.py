@@ -7,7 +7,6 @@ does not depend on which episodes run beside it either.
 from __future__ import annotations
 
 import multiprocessing
-import os
 import signal
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -22,7 +21,7 @@ from scots.errors import BadInput
 from scots.shards import hidden_main, single_threaded
 from scots.sources import toy
 from scots.sources.maze import Cell, Maze, maze_of, parse_maze
-from scots.sources.ogbench import make_environment, seed_environment
+from scots.sources.ogbench import make_environment, seed_environment, twin_environment
 from scots.trajectories import Array, Meta
 
 # ------------------------------------------------------------------------------------------------------------- tasks
@@ -99,8 +98,8 @@ class World(Protocol):
 class MazeWorld:
     """A maze of OGBench. It has no step limit of its own, so nothing but success ends an episode."""
 
-    def __init__(self, meta: Meta) -> None:
-        self._environment = make_environment(meta)
+    def __init__(self, meta: Meta, environment: Any) -> None:
+        self._environment = environment
         self._portals = "teleport" in (meta.environment or "")
 
     def reset(self, task: Task, rng: np.random.Generator) -> tuple[Array, Array]:
@@ -154,7 +153,8 @@ class _Worlds:
             corridor = toy.ToyCorridor()
             self._worlds = [ToyWorld(corridor) for _ in range(count)]
         else:
-            self._worlds = [MazeWorld(meta) for _ in range(count)]
+            environment = make_environment(meta)  # its model takes many times as long to compile as a state to make
+            self._worlds = [MazeWorld(meta, twin_environment(environment)) for _ in range(count)]
 
     def reset(self, cases: list[Case], seed: int) -> tuple[Array, Array]:
         """Begin these episodes, one in each of the first worlds: observations and goals (B, O)."""
@@ -261,15 +261,15 @@ class Crew:
 
 
 @contextmanager
-def crew(meta: Meta, count: int, workers: int | None) -> Iterator[Crew]:
-    """So many environments over so many processes, by default one per core; a single worker is this process itself."""
-    workers = max(1, min(workers or os.cpu_count() or 1, count))
-    share = -(-count // workers)
-    parts: list[_Local | _Worker] = []
+def crew(meta: Meta, count: int, processes: int) -> Iterator[Crew]:
+    """So many environments over so many processes; without any they are held by this one."""
+    processes = min(processes, count)
+    share = -(-count // max(1, processes))
+    parts: list[_Local | _Worker] = [] if processes else [_Local(_Worlds(meta, share))]
     try:
         with single_threaded(), hidden_main():
-            for _ in range(workers):
-                parts.append(_Worker(meta, share) if workers > 1 else _Local(_Worlds(meta, share)))
+            for _ in range(processes):
+                parts.append(_Worker(meta, share))
         yield Crew(parts)
     finally:
         for part in parts:

@@ -10,8 +10,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from scots import evaluation
+from scots.config import Seeds
 from scots.control import Execution, GoalController, PointPolicy, SubgoalController
 from scots.errors import BadInput
 from scots.evaluation import Episode, EvalResult, evaluate, run
@@ -19,9 +21,9 @@ from scots.files import append_rows
 from scots.recipes import Recipe
 from scots.sources import toy
 from scots.sources.maze import Maze, maze_of
-from scots.sources.ogbench import PROTOCOLS, meta_of
+from scots.sources.ogbench import PROTOCOLS, make_environment, meta_of, twin_environment
 from scots.trajectories import Array, Meta
-from scots.worlds import Task, chosen_tasks, own_task, tasks_of
+from scots.worlds import MazeWorld, Task, chosen_tasks, own_task, tasks_of
 
 TOY = toy.make(episodes=1).meta
 POINT = meta_of(PROTOCOLS["pointmaze-medium-stitch-v0"])
@@ -198,14 +200,30 @@ def test_limits_are_those_of_the_benchmark_and_of_the_reference():
 @pytest.mark.mujoco
 @pytest.mark.parametrize("name", ["medium", "large", "giant", "teleport"])
 def test_tasks_are_those_of_the_simulator(name: str):
-    from scots.sources.ogbench import make_environment
-
     meta = meta_of(PROTOCOLS[f"pointmaze-{name}-stitch-v0"])
     infos = make_environment(meta).task_infos
     assert [(task.start, task.goal) for task in tasks_of(meta)] == [
         (info["init_ij"], info["goal_ij"]) for info in infos
     ]
     assert [task.number for task in tasks_of(meta)] == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.mujoco
+@pytest.mark.parametrize("agent", ["point", "ant"])
+def test_environments_of_one_model_are_as_good_as_their_own(agent: str):
+    """Episodes side by side in twins of one environment, stepped in turn, walk as in environments made one by one."""
+    meta = meta_of(PROTOCOLS[f"{agent}maze-medium-stitch-v0"])
+    first, tasks = make_environment(meta), tasks_of(meta)
+    twins = [MazeWorld(meta, twin_environment(first)) for _ in tasks]
+    others = [MazeWorld(meta, make_environment(meta)) for _ in tasks]
+    for task, *both in zip(tasks, twins, others, strict=True):
+        begun = [np.stack(world.reset(task, np.random.default_rng(task.number))) for world in both]
+        np.testing.assert_array_equal(*begun)
+    for action in np.random.default_rng(0).uniform(-1, 1, size=(40, *first.action_space.shape)):
+        for twin, other in zip(twins, others, strict=True):
+            (ours, success), (theirs, wanted) = twin.step(action), other.step(action)
+            np.testing.assert_array_equal(ours, theirs)
+            assert success == wanted
 
 
 @pytest.mark.mujoco
@@ -263,6 +281,30 @@ def test_a_killed_worker_is_noticed():
 
     with pytest.raises(RuntimeError, match="was killed"):
         run(Killer(PointPolicy()), TOY, tasks_of(TOY), episodes=1, workers=2)
+
+
+def test_a_failure_of_one_shift_stops_the_other(monkeypatch: pytest.MonkeyPatch):
+    """Half of the episodes meet a failure at their first step; the others would go on for a million."""
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    acted: list[int] = []
+
+    class Fickle(GoalController):
+        def begin(self, seeds: Sequence[int]) -> None:
+            super().begin(seeds)
+            self.fails = first_seed in seeds
+
+        def act(self, episodes: Array, observations: Array, goals: Array) -> Array:
+            acted.append(len(episodes))
+            if self.fails:
+                raise BadInput("no way to be seen")
+            return np.zeros((len(episodes), 2))
+
+    task = tasks_of(TOY)[0]
+    first_seed = Seeds(0).integer("planner", *task.start, *task.goal, 0)
+    with pytest.raises(BadInput, match="no way to be seen"):
+        run(Fickle(PointPolicy()), TOY, [task], episodes=6, max_steps=1_000_000, workers=2)
+    assert set(acted) == {3}
+    assert len(acted) < 100_000
 
 
 def test_workers_load_no_networks():

@@ -1,5 +1,6 @@
 """Window, boundary, goal and scaling rules, each against the obvious loop."""
 
+import dataclasses
 import tracemalloc
 
 import numpy as np
@@ -108,6 +109,18 @@ def test_a_run_of_episodes_is_a_view():
     assert part.offsets.tolist() == [0, 4, 9]
     with pytest.raises(IndexError):
         data[2:2]
+
+
+def test_fingerprints_tell_contents_and_position_columns_apart():
+    data = numbered([3, 4])
+    others = [
+        data.but_meta(position=(0,)),
+        data.select([1, 0]),
+        dataclasses.replace(data, actions=np.ones_like(data.actions)),
+    ]
+    prints = {data.fingerprint(), *(other.fingerprint() for other in others)}
+    assert len(prints) == 4
+    assert data.but_meta(dataset="other name").fingerprint() == data.fingerprint()
 
 
 def test_nothing_can_be_written_to():

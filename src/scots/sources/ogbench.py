@@ -118,6 +118,14 @@ def make_environment(meta: Meta, **options: Any) -> Any:
     return environment
 
 
+def twin_environment(environment: Any) -> Any:
+    """Another maze environment of the same compiled model, with a state of its own. Only the first can be rendered."""
+    mujoco = require("mujoco", "ogbench")
+    twin = object.__new__(type(environment))
+    twin.__dict__.update(environment.__dict__, data=mujoco.MjData(environment.model))
+    return twin
+
+
 def _custom(module: Any, agent: str, maze: Maze, options: dict[str, Any]) -> Any:
     """OGBench fixes its maps inside a constructor; a subclass puts ours in place just before the walls are built."""
     template = module.make_maze_env(agent, "maze", maze_type="medium")
