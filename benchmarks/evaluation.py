@@ -1,16 +1,20 @@
 """Batched evaluation against a plain loop, as a ratio of wall time in one run, with the same successes.
 
+    python benchmarks/evaluation.py                     # train both models for a minute, then compare
+    python benchmarks/evaluation.py PLANNER AGENT       # compare with these trained models, on the tasks of their maze
+
 The batched side is `evaluation.run`: all episodes side by side, environments in worker processes, plans and actions
-made for all at once, and only the stretches of a plan filled in that are walked before the next one. The plain loop
-runs one episode after the other in this process, on all cores, and fills in every plan as a whole. Both follow the same
-plans: a planner and an agent of the size of profile `laptop`, trained for about a minute each on PointMaze-Medium, the
-planner on data that was stitched without refinement. Such a planner does not find every far goal, so the tasks are at
-all distances: some episodes reach their goal and some do not.
+made for all at once, and plans filled in only as they are walked. The plain loop runs one episode after the other in
+this process, on all cores, and fills in every plan as a whole. Both follow the same plans, one drawn at a time.
+
+Models trained for a minute, of the size of profile `laptop`, on PointMaze-Medium stitched without refinement, do not
+find every far goal. So their tasks are at all distances: some episodes reach their goal and some do not.
 """
 
 import cProfile
 import os
 import pstats
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -19,14 +23,13 @@ from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
-import torch
 
 from scots.agents import GCIQL, configure_agent
 from scots.artifacts import train
 from scots.augmentation import augment, configure
 from scots.config import Seeds
 from scots.control import Execution, SubgoalController
-from scots.evaluation import run
+from scots.evaluation import REGISTERED_LIMIT, run
 from scots.formats import read
 from scots.planners import configure_planner
 from scots.planners.hd import HierarchicalDiffuser
@@ -34,7 +37,7 @@ from scots.sources.collect import collect
 from scots.sources.maze import maze_of
 from scots.sources.ogbench import PROTOCOLS, make_environment, with_episodes
 from scots.trajectories import Meta
-from scots.worlds import MazeWorld, Task, own_task
+from scots.worlds import MazeWorld, Task, own_task, tasks_of
 
 DATASET = "pointmaze-medium-stitch-v0"
 EPISODES, MAX_STEPS, SEED = 50, 300, 0
@@ -46,18 +49,10 @@ TARGET = 5
 Result = TypeVar("Result")
 
 
-class FullInfill(SubgoalController):
-    """Fills in every plan as a whole."""
-
-    def begin(self, seeds: list[int]) -> None:
-        super().begin(seeds)
-        self._ahead = self.planner.horizon
-
-
-def make_controller(kind: type[SubgoalController], folder: Path) -> tuple[SubgoalController, Meta]:
-    """A planner and its agent, the same whenever it is called."""
-    planner, agent = HierarchicalDiffuser.load(folder / "hd"), GCIQL.load(folder / "gciql")
-    return kind(planner, agent, Execution(), planner.meta.position), planner.meta
+def make_controller(planner_folder: Path, agent_folder: Path) -> tuple[SubgoalController, Meta]:
+    """A planner, of which one plan is drawn at a time, and its agent."""
+    planner, agent = HierarchicalDiffuser.load(planner_folder), GCIQL.load(agent_folder)
+    return SubgoalController(planner, agent, Execution(), planner.meta.position), planner.meta
 
 
 def prepare(folder: Path) -> None:
@@ -81,7 +76,9 @@ def tasks_at(meta: Meta, distances: tuple[int, ...]) -> tuple[Task, ...]:
     return tuple(own_task(meta, start, (row, column)) for row, column in away)
 
 
-def plain_loop(controller: SubgoalController, meta: Meta, tasks: tuple[Task, ...]) -> list[tuple[bool, int]]:
+def plain_loop(
+    controller: SubgoalController, meta: Meta, tasks: tuple[Task, ...], max_steps: int
+) -> list[tuple[bool, int]]:
     """One episode after the other, as one would write it first."""
     done, world, seeds = [], MazeWorld(meta, make_environment(meta)), Seeds(SEED)
     for task in tasks:
@@ -90,7 +87,7 @@ def plain_loop(controller: SubgoalController, meta: Meta, tasks: tuple[Task, ...
             observation, goal = world.reset(task, seeds.stream("environment", *cells))
             controller.begin([seeds.integer("planner", *cells)])
             success, steps = False, 0
-            while not success and steps < MAX_STEPS:
+            while not success and steps < max_steps:
                 action = controller.act(np.array([0]), observation[None], goal[None])[0]
                 observation, success = world.step(action)
                 steps += 1
@@ -103,24 +100,32 @@ def timed(work: Callable[[], Result]) -> tuple[Result, float]:
     return work(), time.perf_counter() - begin
 
 
-def main() -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        os.environ["SCOTS_HOME"] = folder
-        prepare(Path(folder))
-        controller, meta = make_controller(SubgoalController, Path(folder))
-        tasks = tasks_at(meta, DISTANCES)
-        batched = partial(run, controller, meta, tasks, episodes=EPISODES, max_steps=MAX_STEPS, seed=SEED)
-        episodes, fast = timed(batched)
-        plain, slow = timed(partial(plain_loop, make_controller(FullInfill, Path(folder))[0], meta, tasks))
-        torch.set_num_threads(1)  # one shift of episodes: the profiler sees no other threads
-        profile = cProfile.Profile()
-        profile.runcall(batched)
+def compare(controller: SubgoalController, meta: Meta, tasks: tuple[Task, ...], max_steps: int) -> None:
+    """Run both sides and say how they compare."""
+    batched = partial(run, controller, meta, tasks, episodes=EPISODES, max_steps=max_steps, seed=SEED)
+    episodes, fast = timed(batched)
+    profile = cProfile.Profile()
+    profile.runcall(batched)
+    controller.ahead = controller.planner.horizon  # fill in every plan as a whole
+    plain, slow = timed(partial(plain_loop, controller, meta, tasks, max_steps))
     same = sum(done.success == success for done, (success, _) in zip(episodes, plain, strict=True))
     reached, count = sum(success for success, _ in plain), len(plain)
     print(f"evaluation: {count} episodes, {reached} reached their goal; {same} of {count} outcomes are the same")
     print(f"plain loop {slow:.1f} s, batched {fast:.1f} s: {slow / fast:.1f}x (target {TARGET}x)")
-    print("where the time of the batched side goes, on one thread:")
+    print("where the time of the batched side goes:")
     pstats.Stats(profile).sort_stats("tottime").print_stats(8)
+
+
+def main() -> None:
+    if len(sys.argv) > 1:
+        controller, meta = make_controller(*map(Path, sys.argv[1:]))
+        compare(controller, meta, tasks_of(meta), REGISTERED_LIMIT)
+        return
+    with tempfile.TemporaryDirectory() as name:
+        os.environ["SCOTS_HOME"], folder = name, Path(name)
+        prepare(folder)
+        controller, meta = make_controller(folder / "hd", folder / "gciql")
+        compare(controller, meta, tasks_at(meta, DISTANCES), MAX_STEPS)
 
 
 if __name__ == "__main__":

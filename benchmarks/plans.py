@@ -26,7 +26,6 @@ from scots.artifacts import train
 from scots.config import Seeds
 from scots.embedding import TemporalDistance
 from scots.files import append_rows
-from scots.planners import Planner
 from scots.planners.choosing import BestOf
 from scots.planners.hd import HierarchicalDiffuser, HierarchicalDiffuserConfig, configure_hd
 from scots.sources.maze import Maze, maze_of
@@ -72,13 +71,13 @@ def pairs_of(data: Trajectories, maze: Maze) -> tuple[Array, Array]:
     return both[:, 0], both[:, 1]
 
 
-def cleanliness(planner: Planner, pairs: tuple[Array, Array], maze: Maze) -> dict[str, object]:
+def cleanliness(planner: HierarchicalDiffuser, pairs: tuple[Array, Array], maze: Maze) -> dict[str, object]:
     """How many plans are clean, and how much of them is in walls."""
     starts, goals = pairs
     rng = [SEEDS.stream("waypoints", n) for n in range(len(starts))]
     waypoints = planner.waypoints(starts, goals, rng)
     ends = np.stack([waypoints[:, :-1], waypoints[:, 1:]], axis=2).reshape(-1, 2, waypoints.shape[-1])
-    dense = planner.infill(ends, [SEEDS.stream("infill", n) for n in range(len(ends))])
+    dense = planner.infill(ends, 1, [SEEDS.stream("infill", n) for n in range(len(ends))])
     inside = maze.in_wall(dense).reshape(len(starts), -1)
     clean = ~inside.any(axis=1)
     return {
@@ -153,7 +152,7 @@ def draw(
         _measure("candidates", str(candidates), planner, data, maze)
 
 
-def _measure(study: str, variant: str, planner: Planner, data: Trajectories, maze: Maze) -> None:
+def _measure(study: str, variant: str, planner: HierarchicalDiffuser, data: Trajectories, maze: Maze) -> None:
     begin = time.process_time()
     found = cleanliness(planner, pairs_of(data, maze), maze)
     row = {"study": study, "dataset": data.meta.dataset, "variant": variant}

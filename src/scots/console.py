@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -73,11 +72,9 @@ class _Lines:
         self._label, self._total, self._unit = label, total, unit
         self._before = self._completed = completed
         self._begin = self._said = time.monotonic()
-        self._lock = threading.Lock()
 
     def advance(self, amount: int = 1) -> None:
-        with self._lock:
-            self._completed += amount
+        self._completed += amount
         if time.monotonic() - self._said >= PLAIN_SECONDS:
             self._said = time.monotonic()
             self._say(_status(self._completed, self._total, self._unit, self._rate()))

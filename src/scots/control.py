@@ -6,9 +6,9 @@ it: its randomness is derived from a seed of its own.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # types only: worker processes that hold environments should 
     from scots.agents import Policy
     from scots.planners import Planner
 
-STEPS_AHEAD = 100  # of plan that are filled in at once, where no replanning says how many will be used
+AHEAD = 30  # steps of a plan that are filled in beyond the subgoal: few in vain, and many episodes at once
 
 
 @dataclass(frozen=True)
@@ -55,10 +55,7 @@ def controller_of(dataset: str) -> str:
 
 
 class Controller(Protocol):
-    """What an evaluation drives: it starts episodes, then asks for actions of those that are still running.
-
-    Several shallow copies may do so side by side, each with episodes of its own.
-    """
+    """What an evaluation drives: it starts episodes, then asks for actions of those that are still running."""
 
     @property
     def execution(self) -> Execution | None:
@@ -93,22 +90,19 @@ class SubgoalController:
 
     A subgoal is a place of the plan. When it is reached the next one is `lookahead` steps further, at most one advance
     per environment step, and the last one is the goal. The policy's goal is the present observation at that place.
-    Only the stretches of a plan that are walked are filled in.
+    Plans are filled in as they are walked, `ahead` steps beyond the subgoals of all episodes at once.
     """
 
     def __init__(self, planner: Planner, policy: Policy, execution: Execution, position: tuple[int, ...]) -> None:
         self.planner, self.policy, self.execution = planner, policy, execution
         self.position = list(position)
-        steps = execution.lookahead + (execution.replan_every or STEPS_AHEAD)
-        self._ahead = math.ceil(steps / planner.stride)  # stretches filled in at once
+        self.ahead = AHEAD
 
     def begin(self, seeds: Sequence[int]) -> None:
         """Start new episodes; each plans at its first step."""
-        episodes, horizon, stride = len(seeds), self.planner.horizon, self.planner.stride
         self._seeds, self._rng = [Seeds(seed) for seed in seeds], _shared(seeds)
-        self._steps, self._index, self._number = np.zeros((3, episodes), dtype=np.int64)
-        self._plans = np.full((episodes, horizon, len(self.position)), np.nan, dtype=np.float32)
-        self._filled = np.zeros((episodes, (horizon - 1) // stride), dtype=bool)
+        self._steps, self._index, self._number = np.zeros((3, len(seeds)), dtype=np.int64)
+        self._plans = np.full((len(seeds), self.planner.horizon, len(self.position)), np.nan, dtype=np.float32)
 
     def act(self, episodes: Array, observations: Array, goals: Array) -> Array:
         """The policy's actions towards the subgoals of these episodes."""
@@ -118,6 +112,8 @@ class SubgoalController:
             self._plan(episodes[due], places[due], goals[due][:, self.position])
         reached = np.linalg.norm(places - self.subgoals(episodes), axis=1) <= self.execution.goal_tolerance
         self._advance(episodes[due | reached])
+        if np.isnan(self.subgoals(episodes)).any():
+            self._fill(episodes)
         towards = observations.copy()
         towards[:, self.position] = self.subgoals(episodes)
         self._steps[episodes] += 1
@@ -144,28 +140,30 @@ class SubgoalController:
         self._number[episodes] += 1
         rng = [self._seeds[e].stream("waypoints", int(self._number[e])) for e in episodes]
         self._plans[episodes] = np.nan
-        self._plans[episodes, :: self.planner.stride] = self.planner.waypoints(places, goals, rng)
-        self._filled[episodes] = self.planner.stride == 1
+        self._plans[episodes, :: self.planner.spacings[0]] = self.planner.outline(places, goals, rng)
         self._index[episodes] = 0
 
     def _advance(self, episodes: Array) -> None:
         self._index[episodes] = np.minimum(self._index[episodes] + self.execution.lookahead, self.planner.horizon - 1)
-        stretch = np.minimum(self._index[episodes] // self.planner.stride, self._filled.shape[1] - 1)
-        empty = ~self._filled[episodes, stretch]
-        if empty.any():
-            self._fill(episodes[empty], stretch[empty])
 
-    def _fill(self, episodes: Array, first: Array) -> None:
-        """Fill in some stretches of each plan, from the first that is needed on: those after it are empty too."""
-        last, stride, plans = self._filled.shape[1], self.planner.stride, self._plans
-        pairs = zip(episodes.tolist(), first.tolist(), strict=True)
-        empty = [(e, n) for e, needed in pairs for n in range(needed, min(needed + self._ahead, last))]
-        rng = [self._seeds[e].stream("infill", int(self._number[e]), n) for e, n in empty]
-        rows, numbers = np.array(empty).T
-        ends = np.stack([plans[rows, numbers * stride], plans[rows, (numbers + 1) * stride]], axis=1)
-        places = numbers[:, None] * stride + np.arange(stride + 1)
-        plans[rows[:, None], places] = self.planner.infill(ends, rng)
-        self._filled[rows, numbers] = True
+    def _fill(self, episodes: Array) -> None:
+        """Fill in the plans of all these episodes from their subgoals some steps on, from coarse to fine."""
+        for coarse, fine in pairwise(self.planner.spacings):
+            first = self._index[episodes, None]
+            empty = np.isnan(self._plans[episodes, fine::coarse, 0])  # the stretches, `coarse` steps long
+            numbers = np.arange(empty.shape[1])
+            near = (numbers >= first // coarse) & (numbers <= (first + self.ahead) // coarse)
+            rows, numbers = np.nonzero(empty & near)
+            if len(rows):
+                self._fill_stretches(episodes[rows], numbers, coarse, fine)
+
+    def _fill_stretches(self, episodes: Array, numbers: Array, coarse: int, fine: int) -> None:
+        """Put places `fine` steps apart into these stretches of the plans of these episodes (B,)."""
+        name = "infill" if fine == 1 else "waypoints"
+        pairs = zip(episodes.tolist(), numbers.tolist(), strict=True)
+        rng = [self._seeds[e].stream(name, int(self._number[e]), n) for e, n in pairs]
+        rows, places = episodes[:, None], coarse * numbers[:, None] + np.arange(0, coarse + 1, fine)
+        self._plans[rows, places] = self.planner.infill(self._plans[rows, places[:, [0, -1]]], fine, rng)
 
 
 @dataclass(frozen=True)

@@ -131,7 +131,7 @@ class TemporalDistance(Model):
         """The target heads, where there are any."""
         return [(self.targets, self.heads)] if self.targets is not None else []
 
-    @torch.no_grad()
+    @torch.inference_mode()
     def encode(self, observations: Array) -> Array:
         """Latents of observations (N, O) -> (N, Z), by the first online head."""
         blocks = (observations[n : n + ENCODE_ROWS] for n in range(0, len(observations), ENCODE_ROWS))

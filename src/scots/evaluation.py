@@ -1,27 +1,20 @@
 """Closed-loop evaluation: tasks in the real environments, many episodes side by side, success counted per task.
 
-Environments live in worker processes that only step them; plans and actions are made here, for all running episodes of
-a shift at once. While one shift waits for its environments the other plans. Episode n of a task has one random stream
-for its environment and another for its planner, so neither the number of workers nor the episodes beside it change
-what it does: at most the last bits of a network's output do, by the size of its batch.
+Environments live in worker processes that only step them; plans and actions are made here, for all running episodes at
+once. All step together, so the number of workers changes nothing. Episode n of a task has one random stream for its
+environment and another for its planner, so it does not depend on which episodes run beside it either: at most the
+last bits of a network's output do, by the size of its batch.
 """
 
 from __future__ import annotations
 
-import copy
-import os
 import time
-from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from contextlib import ExitStack
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
-from threading import Event
-from typing import Any
 
 import numpy as np
-import torch
 
 from scots.config import Config, Seeds
 from scots.console import Progress, progress
@@ -48,7 +41,6 @@ STEP_LIMITS: dict[str, int] = {
 """Steps that the reference code of the paper allows."""
 
 TOGETHER = 256  # episodes side by side: an environment takes about 2 MB
-SHIFTS = 2  # of episodes: the plans of one are made while the environments of the other step
 
 
 def step_limits(dataset: str | None) -> tuple[int, ...]:
@@ -88,71 +80,40 @@ def run(
     for task in tasks:
         check_task(meta, task)
     cases = [(task, number) for task in tasks for number in range(episodes)]
-    workers = min(workers or os.cpu_count() or 1, len(cases))
-    shifts = min(SHIFTS, workers, torch.get_num_threads())
-    shares = [cases[n::shifts] for n in range(shifts)]
-    together, processes = -(-min(TOGETHER, len(cases)) // shifts), workers // shifts if workers > 1 else 0
-    with ExitStack() as stack:
-        crews = [stack.enter_context(crew(meta, together, processes)) for _ in shares]
-        shift = _Shift(max_steps, seed, record, stack.enter_context(progress("evaluating", len(cases), "episodes")))
-        if shifts == 1:
-            return shift.run(controller, crews[0], cases, together)
-        controllers = [copy.copy(controller) for _ in shares]
-        done = _at_once(shift.stop, shift.run, controllers, crews, shares, [together] * shifts)
-    return [done[n % shifts][n // shifts] for n in range(len(cases))]
+    waves = [cases[n : n + TOGETHER] for n in range(0, len(cases), TOGETHER)]
+    with crew(meta, len(waves[0]), workers) as worlds, progress("evaluating", len(cases), "episodes") as bar:
+        return [done for wave in waves for done in _run_wave(controller, worlds, wave, max_steps, seed, record, bar)]
 
 
-def _at_once(stop: Event, work: Callable[..., list[Episode]], *arguments: Sequence[Any]) -> list[list[Episode]]:
-    """What the work makes of the first arguments, the second and so on, each in a thread of its own."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(threads // len(arguments[0]))  # which new threads take over
-    try:
-        with ThreadPoolExecutor() as pool:
-            running = [pool.submit(work, *own) for own in zip(*arguments, strict=True)]
-            try:
-                wait(running, return_when=FIRST_EXCEPTION)
-            finally:
-                stop.set()  # the others need not go on after a failure or Ctrl-C
-            return [future.result() for future in running]
-    finally:
-        torch.set_num_threads(threads)
-
-
-@dataclass(frozen=True)
-class _Shift:
-    """Runs episodes with a controller and environments of its own."""
-
-    max_steps: int
-    seed: int
-    record: bool
-    bar: Progress
-    stop: Event = field(default_factory=Event)
-
-    def run(self, controller: Controller, worlds: Crew, cases: Sequence[Case], together: int) -> list[Episode]:
-        """Run these episodes, so many side by side."""
-        waves = [cases[n : n + together] for n in range(0, len(cases), together)]
-        return [done for wave in waves for done in self._wave(controller, worlds, wave)]
-
-    def _wave(self, controller: Controller, worlds: Crew, cases: Sequence[Case]) -> list[Episode]:
-        seeds = Seeds(self.seed)
-        controller.begin([seeds.integer("planner", *task.start, *task.goal, number) for task, number in cases])
-        observations, goals = worlds.reset(cases, self.seed)
-        path = [observations.copy()]
-        running, steps = np.arange(len(cases)), np.zeros(len(cases), dtype=np.int64)
-        success = np.zeros(len(cases), dtype=bool)
-        while len(running) and len(path) <= self.max_steps and not self.stop.is_set():
-            actions = controller.act(running, observations[running], goals[running])
-            observations[running], success[running] = worlds.step(running, actions)
-            steps[running] += 1
-            path.append(observations.copy() if self.record else observations)
-            self.bar.advance(int(success[running].sum()))
-            running = running[~success[running]]
-        self.bar.advance(len(running))
-        paths = [_path_of(path, n, steps[n]) if self.record else None for n in range(len(cases))]
-        return [
-            Episode(task, number, bool(success[n]), int(steps[n]), goals[n], paths[n])
-            for n, (task, number) in enumerate(cases)
-        ]
+def _run_wave(
+    controller: Controller,
+    worlds: Crew,
+    cases: Sequence[Case],
+    max_steps: int,
+    seed: int,
+    record: bool,
+    bar: Progress,
+) -> list[Episode]:
+    seeds = Seeds(seed)
+    controller.begin([seeds.integer("planner", *task.start, *task.goal, number) for task, number in cases])
+    observations, goals = worlds.reset(cases, seed)
+    path = [observations.copy()]
+    running, steps = np.arange(len(cases)), np.zeros(len(cases), dtype=np.int64)
+    success = np.zeros(len(cases), dtype=bool)
+    while len(running) and len(path) <= max_steps:
+        actions = controller.act(running, observations[running], goals[running])
+        observations[running], success[running] = worlds.step(running, actions)
+        steps[running] += 1
+        path.append(observations.copy() if record else observations)
+        bar.advance(int(success[running].sum()))
+        running = running[~success[running]]
+    bar.advance(len(running))
+    return [
+        Episode(
+            task, number, bool(success[n]), int(steps[n]), goals[n], _path_of(path, n, steps[n]) if record else None
+        )
+        for n, (task, number) in enumerate(cases)
+    ]
 
 
 def _path_of(path: list[Array], episode: int, steps: int) -> Array:

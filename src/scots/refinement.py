@@ -89,7 +89,7 @@ class Stitcher(Model):
         """The averaged weights that sample."""
         return [(self.ema, self.net)]
 
-    @torch.no_grad()
+    @torch.inference_mode()
     def refine(self, ends: Array, generator: torch.Generator) -> Array:
         """Segments (B, H, O) between given first and last states (B, 2, O), which are kept to the bit."""
         config, scaled = self.config, self.scale(torch.tensor(ends, device=self.device))
@@ -166,7 +166,7 @@ class InverseDynamics(Model):
         second = self.change(next_state - state) if difference else self.scale(next_state)
         return torch.tanh(self.net(torch.cat([self.scale(state), second], dim=-1)))
 
-    @torch.no_grad()
+    @torch.inference_mode()
     def label(self, states: Array) -> Array:
         """Actions along trajectories (B, T, O) -> (B, T, A); the last state is paired with itself."""
         tensor = torch.tensor(states, device=self.device)

@@ -33,27 +33,30 @@ command above its table, on data collected here unless it says otherwise.
 
 SUCCESS_FOOT = """Success in per cent, the mean over five tasks with 50 episodes each per seed, and its 95 % bootstrap
 interval over episodes, which has no width where all of them end alike; in brackets the paper's mean ± deviation over
-five seeds. Ours: profile `laptop`, one training of each network, evaluated with the seeds of the command as far as they
-were run. SCoTS follows the best of eight plans unless a column says otherwise, HD the only one. `steps` is the limit of
-an episode: 1000 is OGBench's, 2000 that of the paper's reference code for the giant maze, with which its numbers were
-made.
+five seeds. Ours: profile `laptop`, evaluated with the seeds of the command as far as they were run, each network
+trained once, or as often as the table of times says (`--training-seed`). SCoTS follows the best of eight plans unless a
+column says otherwise, HD the only one. `steps` is the limit of an episode: 1000 is OGBench's, 2000 that of the paper's
+reference code for the giant maze, with which its numbers were made.
 """
 
 TIME_HEAD = """## Time
 
-Wall minutes, measured while the same two cores did other work too. `augment` is the training of its networks and the
-stitching of five million states, or stitching alone where an earlier run had left the networks, as on pointmaze-giant:
-together they took 12.7 minutes there. Networks that two lines share are counted in both.
+Wall minutes on two cores. The line with training seed 1 was made from nothing and had both cores for itself; the others
+shared them with other work. `augment` is the training of its networks and the stitching of five million states, or
+stitching alone where an earlier run had left the networks, as on pointmaze-giant: together they took 12.7 minutes
+there. Networks that two lines share are counted in both. The paper reports 9.3, 18 and 2.5 hours of an A10 for
+`augment`, `learner` and `controller`.
 """
 
 PLANS_HEAD = """## Plans on pointmaze-giant-stitch-v0
 
 `python benchmarks/plans.py`. A plan is clean if none of its places lies inside a wall: over 200 random pairs of states,
-and over the tasks with 20 starts and goals each. Time is that of one core.
+and over the tasks with 20 starts and goals each. Time is that of one core. Losses of other predictions and weightings
+cannot be compared.
 """
 
 STUDIES = {
-    "training": "What makes the planner learn: variants of profile `laptop`, each for five to seven minutes",
+    "training": "What makes the planner learn: variants of profile `laptop`, each for about four minutes",
     "solver": "The trained planner by solver and network calls",
     "temperature": "The trained planner by the spread of the noise it begins from",
     "candidates": "The trained planner as the best of several candidates",

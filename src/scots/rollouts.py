@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import shutil
 from collections.abc import Sequence
@@ -95,6 +96,9 @@ def record(
     controller: Controller, meta: Meta, tasks: Sequence[Task], *, max_steps: int, seed: int = 0
 ) -> list[Rollout]:
     """One episode of each task: the first of those that an evaluation with this seed runs."""
+    if isinstance(controller, SubgoalController):
+        controller = copy.copy(controller)
+        controller.ahead = controller.planner.horizon  # whole plans are drawn
     recorder = Recorder(controller)
     episodes = run(recorder, meta, tasks, episodes=1, max_steps=max_steps, seed=seed, workers=1, record=True)
     return [Rollout(*parts) for parts in zip(episodes, recorder.plans, recorder.subgoals, strict=True)]

@@ -7,6 +7,7 @@ does not depend on which episodes run beside it either.
 from __future__ import annotations
 
 import multiprocessing
+import os
 import signal
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -261,15 +262,15 @@ class Crew:
 
 
 @contextmanager
-def crew(meta: Meta, count: int, processes: int) -> Iterator[Crew]:
-    """So many environments over so many processes; without any they are held by this one."""
-    processes = min(processes, count)
-    share = -(-count // max(1, processes))
-    parts: list[_Local | _Worker] = [] if processes else [_Local(_Worlds(meta, share))]
+def crew(meta: Meta, count: int, workers: int | None) -> Iterator[Crew]:
+    """So many environments over so many processes, by default one per core; a single worker is this process itself."""
+    workers = max(1, min(workers or os.cpu_count() or 1, count))
+    share = -(-count // workers)
+    parts: list[_Local | _Worker] = []
     try:
         with single_threaded(), hidden_main():
-            for _ in range(processes):
-                parts.append(_Worker(meta, share))
+            for _ in range(workers):
+                parts.append(_Worker(meta, share) if workers > 1 else _Local(_Worlds(meta, share)))
         yield Crew(parts)
     finally:
         for part in parts:

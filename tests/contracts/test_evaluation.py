@@ -10,10 +10,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 from scots import evaluation
-from scots.config import Seeds
 from scots.control import Execution, GoalController, PointPolicy, SubgoalController
 from scots.errors import BadInput
 from scots.evaluation import Episode, EvalResult, evaluate, run
@@ -33,12 +31,12 @@ WORLD = toy.ToyCorridor()
 class ShortestPath:
     """The way through a maze, jittered by the generator of each plan; all of it waypoints."""
 
-    stride = 1
+    spacings = (1,)
 
     def __init__(self, horizon: int, step: float, noise: float, route) -> None:
         self.horizon, self.step, self.noise, self.route = horizon, step, noise, route
 
-    def waypoints(self, start: Array, goal: Array, rng: Sequence[np.random.Generator]) -> Array:
+    def outline(self, start: Array, goal: Array, rng: Sequence[np.random.Generator]) -> Array:
         return np.stack([self.one(a, b, own) for a, b, own in zip(start, goal, rng, strict=True)])
 
     def one(self, start: Array, goal: Array, rng: np.random.Generator) -> Array:
@@ -50,8 +48,8 @@ class ShortestPath:
         plan[[0, -1]] = start, goal
         return plan.astype(np.float32)
 
-    def infill(self, ends: Array, rng: Sequence[np.random.Generator]) -> Array:
-        raise AssertionError("there is nothing between waypoints one step apart")
+    def infill(self, ends: Array, spacing: int, rng: Sequence[np.random.Generator]) -> Array:
+        raise AssertionError("there is nothing between places one step apart")
 
 
 def through(maze: Maze):
@@ -281,30 +279,6 @@ def test_a_killed_worker_is_noticed():
 
     with pytest.raises(RuntimeError, match="was killed"):
         run(Killer(PointPolicy()), TOY, tasks_of(TOY), episodes=1, workers=2)
-
-
-def test_a_failure_of_one_shift_stops_the_other(monkeypatch: pytest.MonkeyPatch):
-    """Half of the episodes meet a failure at their first step; the others would go on for a million."""
-    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
-    acted: list[int] = []
-
-    class Fickle(GoalController):
-        def begin(self, seeds: Sequence[int]) -> None:
-            super().begin(seeds)
-            self.fails = first_seed in seeds
-
-        def act(self, episodes: Array, observations: Array, goals: Array) -> Array:
-            acted.append(len(episodes))
-            if self.fails:
-                raise BadInput("no way to be seen")
-            return np.zeros((len(episodes), 2))
-
-    task = tasks_of(TOY)[0]
-    first_seed = Seeds(0).integer("planner", *task.start, *task.goal, 0)
-    with pytest.raises(BadInput, match="no way to be seen"):
-        run(Fickle(PointPolicy()), TOY, [task], episodes=6, max_steps=1_000_000, workers=2)
-    assert set(acted) == {3}
-    assert len(acted) < 100_000
 
 
 def test_workers_load_no_networks():

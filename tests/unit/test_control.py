@@ -1,5 +1,6 @@
 """The controller's rule against one written as a plain loop, and what it gives to the policy."""
 
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -16,23 +17,24 @@ POSITION = (3, 1)  # of four observation columns
 
 
 class RandomPlanner:
-    """Waypoints and what lies between drawn as plain noise around the straight line."""
+    """Outlines and what lies between drawn as plain noise around the straight line."""
 
-    def __init__(self, waypoints: int, stride: int) -> None:
-        self.count, self.stride, self.horizon = waypoints, stride, stride * (waypoints - 1) + 1
-        self.filled = 0
+    def __init__(self, stretches: int, *spacings: int) -> None:
+        self.stretches, self.spacings, self.horizon = stretches, spacings, spacings[0] * stretches + 1
+        self.filled = Counter()
 
-    def waypoints(self, start: Array, goal: Array, rng: Sequence[np.random.Generator]) -> Array:
-        return self.between(np.stack([start, goal], axis=1), self.count, rng)
+    def outline(self, start: Array, goal: Array, rng: Sequence[np.random.Generator]) -> Array:
+        return self.between(np.stack([start, goal], axis=1), self.stretches, rng)
 
-    def infill(self, ends: Array, rng: Sequence[np.random.Generator]) -> Array:
-        self.filled += len(ends)
-        return self.between(ends, self.stride + 1, rng)
+    def infill(self, ends: Array, spacing: int, rng: Sequence[np.random.Generator]) -> Array:
+        self.filled[spacing] += len(ends)
+        coarse = self.spacings[self.spacings.index(spacing) - 1]
+        return self.between(ends, coarse // spacing, rng)
 
-    def between(self, ends: Array, count: int, rng: Sequence[np.random.Generator]) -> Array:
+    def between(self, ends: Array, stretches: int, rng: Sequence[np.random.Generator]) -> Array:
         assert len(ends) == len(rng)
         assert np.isfinite(ends).all()
-        share = np.linspace(0, 1, count, dtype=np.float32)[None, :, None]
+        share = np.linspace(0, 1, stretches + 1, dtype=np.float32)[None, :, None]
         points = ends[:, :1] * (1 - share) + ends[:, 1:] * share
         points += np.stack([one.normal(0, 0.5, points.shape[1:]) for one in rng])
         points[:, [0, -1]] = ends
@@ -54,12 +56,12 @@ def naive_goals(planner: RandomPlanner, execution: Execution, seed: int, path: A
         if step == 0 or (execution.replan_every > 0 and step % execution.replan_every == 0):
             plans += 1
             ends = observation[None, columns], goal[None, columns]
-            waypoints = planner.waypoints(*ends, [seeds.stream("waypoints", plans)])[0]
-            pieces = [
-                planner.infill(waypoints[None, n : n + 2], [seeds.stream("infill", plans, n)])[0]
-                for n in range(len(waypoints) - 1)
-            ]
-            plan = np.concatenate([*(piece[:-1] for piece in pieces), pieces[-1][-1:]])
+            plan = planner.outline(*ends, [seeds.stream("waypoints", plans)])[0]
+            for fine in planner.spacings[1:]:
+                name = "infill" if fine == 1 else "waypoints"
+                streams = [seeds.stream(name, plans, n) for n in range(len(plan) - 1)]
+                pieces = [planner.infill(plan[None, n : n + 2], fine, [own])[0] for n, own in enumerate(streams)]
+                plan = np.concatenate([*(piece[:-1] for piece in pieces), plan[-1:]])
             index = min(execution.lookahead, len(plan) - 1)
         elif np.linalg.norm(observation[columns] - plan[index]) <= execution.goal_tolerance:
             index = min(index + execution.lookahead, len(plan) - 1)
@@ -71,22 +73,24 @@ def naive_goals(planner: RandomPlanner, execution: Execution, seed: int, path: A
 
 @given(
     st.integers(0, 1000),
-    st.integers(3, 6),
-    st.integers(1, 6),
+    st.integers(2, 5),
+    st.sampled_from([(1,), (2, 1), (5, 1), (6, 2, 1), (12, 6, 3, 1)]),
     st.sampled_from([0, 1, 3, 7]),
     st.integers(1, 12),
     st.sampled_from([0.0, 0.5, 2.0, 100.0]),
+    st.sampled_from([0, 4, 30]),
 )
-def test_the_rule_is_that_of_a_plain_loop(seed, waypoints, stride, replan_every, lookahead, tolerance):
+def test_the_rule_is_that_of_a_plain_loop(seed, stretches, spacings, replan_every, lookahead, tolerance, ahead):
     """Episodes that end at different times, plans filled in as needed: the same goals to the bit."""
     rng = np.random.default_rng(seed)
     execution, episodes, steps = Execution(replan_every, lookahead, tolerance), 5, 15
-    planner = RandomPlanner(waypoints, stride)
+    planner = RandomPlanner(stretches, *spacings)
     paths = rng.normal(size=(steps, episodes, 4)).cumsum(axis=0).astype(np.float32)
     goals = rng.normal(size=(episodes, 4)).astype(np.float32)
     last = rng.integers(1, steps + 1, size=episodes)
     seeds = rng.integers(2**31, size=episodes).tolist()
     controller = SubgoalController(planner, Echo(), execution, POSITION)
+    controller.ahead = ahead
     controller.begin(seeds)
     given = [[] for _ in range(episodes)]
     for step in range(steps):
@@ -101,20 +105,38 @@ def test_the_rule_is_that_of_a_plain_loop(seed, waypoints, stride, replan_every,
 
 
 def test_only_what_is_walked_is_filled_in():
-    """Forty stretches a plan: a walker that stays where it is needs those of the next replanning interval."""
-    planner, place = RandomPlanner(41, 25), np.zeros((8, 4), dtype=np.float32)
+    """Who stays where he is needs one stretch between places of the outline, of eight, and two between waypoints."""
+    planner, place = RandomPlanner(8, 125, 25, 1), np.zeros((8, 4), dtype=np.float32)
     controller = SubgoalController(planner, Echo(), Execution(50, 10, 0.0), POSITION)
     controller.begin(list(range(8)))
     for _ in range(100):
         controller.act(np.arange(8), place, place)
-    assert planner.filled == 8 * 2 * 3
+    assert planner.filled == {25: 8 * 2, 1: 8 * 2 * 2}
     assert controller.planned(np.arange(8)).tolist() == [2] * 8
     assert np.isnan(controller.plans(np.arange(8))).any()
     assert np.isfinite(controller.subgoals(np.arange(8))).all()
 
 
+def test_what_all_need_soon_is_filled_in_at_once():
+    """One episode enters an empty stretch at each step; the others, a step behind each other, are served with it."""
+    planner, execution = RandomPlanner(40, 25, 1), Execution(0, 10, 100.0)
+    controller = SubgoalController(planner, Echo(), execution, POSITION)
+    controller.begin(list(range(10)))
+    calls, infill = [], planner.infill
+    planner.infill = lambda ends, spacing, rng: calls.append(len(ends)) or infill(ends, spacing, rng)
+    places = np.zeros((10, 4), dtype=np.float32)
+    for step in range(30):
+        running = np.arange(min(step + 1, 10))  # each begins a step after the one before
+        controller.act(running, places[running], places[running] + 9)
+    assert len(calls) < sum(calls) / 4
+
+
 def test_the_last_subgoal_is_the_goal_and_is_kept():
-    planner, start, goal = RandomPlanner(3, 4), np.zeros((1, 4), dtype=np.float32), np.full((1, 4), 7, dtype=np.float32)
+    planner, start, goal = (
+        RandomPlanner(2, 4, 1),
+        np.zeros((1, 4), dtype=np.float32),
+        np.full((1, 4), 7, dtype=np.float32),
+    )
     controller = SubgoalController(planner, Echo(), Execution(0, 3, 100.0), POSITION)
     controller.begin([0])
     subgoals = [controller.act(np.array([0]), start, goal)[0, list(POSITION)] for _ in range(6)]
@@ -122,7 +144,7 @@ def test_the_last_subgoal_is_the_goal_and_is_kept():
 
 
 def test_goals_differ_from_observations_only_in_position():
-    controller = SubgoalController(RandomPlanner(3, 4), Echo(), Execution(), POSITION)
+    controller = SubgoalController(RandomPlanner(2, 4, 1), Echo(), Execution(), POSITION)
     controller.begin([0, 1])
     observations = np.random.default_rng(0).normal(size=(2, 4)).astype(np.float32)
     wanted = controller.act(np.array([0, 1]), observations, observations + 5)
@@ -131,7 +153,7 @@ def test_goals_differ_from_observations_only_in_position():
 
 
 def test_new_episodes_forget_the_old():
-    controller, place = SubgoalController(RandomPlanner(5, 4), Echo(), Execution(), POSITION), np.zeros((2, 4))
+    controller, place = SubgoalController(RandomPlanner(4, 4, 1), Echo(), Execution(), POSITION), np.zeros((2, 4))
     found = []
     for _ in range(2):
         controller.begin([5, 6])

@@ -84,6 +84,11 @@ def test_with_a_leap_a_middle_level_plans_the_waypoints_between():
     assert [int(batch[name][0, :, 0].diff().unique()) for name in config.levels()] == [12, 4, 1]
     start, goal = DATA.observations[[3, 90]], DATA.observations[[250, 4]]
     planned = model._drawn("high", np.stack([start, goal], axis=1), rngs(0, 1))
+    assert model.spacings == (12, 4, 1)
+    assert np.array_equal(model.outline(start, goal, rngs(0, 1)), planned)
+    between = model.infill(planned[:, :2], 4, rngs(0, 1))
+    assert between.shape == (2, 4, 2)
+    assert np.array_equal(between[:, [0, -1]], planned[:, :2])
     waypoints = model.waypoints(start, goal, rngs(0, 1))
     assert waypoints.shape == (2, 7, 2)
     assert np.array_equal(waypoints[:, ::3], planned)
@@ -120,15 +125,16 @@ def test_every_level_chooses_among_its_own_draws_and_the_way_is_judged_as_a_whol
     start, goal = DATA.observations[:3], DATA.observations[50:53]
     plain = model.waypoints(start, goal, rngs(1, 2, 3))
     model.choose = Chooser()
-    chosen = model.waypoints(start, goal, rngs(1, 2, 3))
+    chosen = model.outline(start, goal, rngs(1, 2, 3))
+    assert model.spacings == (8, 1)
     np.testing.assert_array_equal(chosen, plain)
-    model.infill(chosen[:, :2], rngs(1, 2, 3))
+    model.infill(chosen[:, :2], 1, rngs(1, 2, 3))
     assert model.choose.asked == [("whole", 8), (3, 16), (6, 8), ("windows", 8, 3), (3, 1)]
 
 
 def test_infill_keeps_both_waypoints():
     ends = DATA.observations[np.arange(8).reshape(4, 2) * 11]
-    segments = planner().infill(ends, rngs(0, 1, 2, 3))
+    segments = planner().infill(ends, 1, rngs(0, 1, 2, 3))
     assert segments.shape == (4, 9, 2)
     assert np.array_equal(segments[:, [0, -1]], ends)
 
@@ -202,7 +208,7 @@ def test_the_chord_frame_begins_with_straight_lines():
     low = replace(SMALL, frame="chord", sampling=SamplingConfig(steps=4, order=2))
     model = HierarchicalDiffuser.for_data(replace(CONFIG, prediction="x0", low=low), DATA).eval()
     ends = DATA.observations[[[0, 100], [7, 200]]]
-    segments = model.infill(ends, rngs(0, 1))
+    segments = model.infill(ends, 1, rngs(0, 1))
     np.testing.assert_allclose(segments, np.linspace(*ends.swapaxes(0, 1), 9, axis=1), atol=1e-5)
     assert 0 < model.level("low").deviation.max() < model.level("high").deviation.max()
 

@@ -41,7 +41,7 @@ class Agent(Model):
             agent.scale.fit(Normalizer.fit(data.observations))
         return agent
 
-    @torch.no_grad()
+    @torch.inference_mode()
     def act(self, observations: Array, goals: Array, rng: np.random.Generator) -> Array:
         """The mean action, clipped: (B, O), (B, O) -> (B, A) in [-1, 1]; the same whatever `rng`."""
         tensors = (torch.tensor(values, dtype=torch.float32, device=self.device) for values in (observations, goals))

@@ -15,10 +15,10 @@ from scots.trajectories import Array, Trajectories
 
 
 class Planner(Protocol):
-    """Plans are waypoints `stride` steps apart and what lies between; with stride 1 the waypoints are all there is.
+    """A plan is an outline of places some steps apart, filled in level by level until there is a place for each step.
 
-    Every plan, and every stretch between two waypoints, has a generator of its own. So a plan does not depend on what
-    else is planned at the same time, nor on which of its stretches are filled in, or when.
+    Every outline, and every stretch between two of its places, has a generator of its own. So a plan does not depend on
+    what else is planned at the same time, nor on which of its stretches are filled in, or when.
     """
 
     choose: BestOf | None  # among several draws
@@ -29,13 +29,17 @@ class Planner(Protocol):
 
     @property
     def stride(self) -> int:
-        """Steps between waypoints."""
+        """Steps between waypoints, the places that a plan is drawn and judged by."""
 
-    def waypoints(self, start: Array, goal: Array, rng: Sequence[np.random.Generator]) -> Array:
-        """Waypoints (B, W, P) from starts (B, P) to goals (B, P), exactly these at the ends."""
+    @property
+    def spacings(self) -> tuple[int, ...]:
+        """Steps between the places of the outline and of each level that fills it in, down to 1."""
 
-    def infill(self, ends: Array, rng: Sequence[np.random.Generator]) -> Array:
-        """Places (B, stride + 1, P) from one waypoint to the next (B, 2, P), exactly these at the ends."""
+    def outline(self, start: Array, goal: Array, rng: Sequence[np.random.Generator]) -> Array:
+        """The coarsest places (B, N, P) of plans from starts (B, P) to goals (B, P), exactly these at the ends."""
+
+    def infill(self, ends: Array, spacing: int, rng: Sequence[np.random.Generator]) -> Array:
+        """Places (B, N, P) so many steps apart between two of the next coarser level (B, 2, P), these at the ends."""
 
 
 PLANNERS: dict[str, type[HierarchicalDiffuser]] = {"hd": HierarchicalDiffuser}

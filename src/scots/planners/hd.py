@@ -223,6 +223,12 @@ class HierarchicalDiffuser(Model):
         """Steps between waypoints."""
         return self.config.stride
 
+    @property
+    def spacings(self) -> tuple[int, ...]:
+        """Steps between the places of each level; where plans are chosen, all waypoints are drawn before."""
+        every = tuple(spacing for _, _, spacing in self.config.levels().values())
+        return every if self.choose is None else every[-2:]
+
     def plan(self, start: Array, goal: Array, rng: np.random.Generator) -> Array:
         """Dense plans (B, T, P) from starts (B, P) to goals (B, P): exactly these at the ends."""
         return self._filled("low", self.waypoints(start, goal, rng.spawn(len(start))), rng.spawn(len(start)))
@@ -245,9 +251,15 @@ class HierarchicalDiffuser(Model):
             return waypoints
         return choose.mended(partial(self._drawn, "middle"), waypoints, rng, self.stride, self.config.leap + 1)
 
-    def infill(self, ends: Array, rng: Sequence[np.random.Generator]) -> Array:
-        """What lies between two waypoints (B, 2, P): (B, stride + 1, P), both included, each by its own generator."""
-        return self._between("low", ends, rng)
+    def outline(self, start: Array, goal: Array, rng: Sequence[np.random.Generator]) -> Array:
+        """What the high level puts between starts and goals (B, P), or all waypoints of chosen plans: (B, N, P)."""
+        if self.choose is None:
+            return self._between("high", np.stack([start, goal], axis=1), rng)
+        return self.waypoints(start, goal, rng)
+
+    def infill(self, ends: Array, spacing: int, rng: Sequence[np.random.Generator]) -> Array:
+        """What the level of this spacing puts between two places (B, 2, P): (B, N, P), both included."""
+        return self._between("low" if spacing == 1 else "middle", ends, rng)
 
     def _filled(self, name: str, places: Array, rng: Sequence[np.random.Generator]) -> Array:
         """Sequences of places (B, T, P) with what a level draws between each two of them."""
@@ -261,7 +273,7 @@ class HierarchicalDiffuser(Model):
         draw, (_, places, spacing) = partial(self._drawn, name), self.config.levels()[name]
         return self.choose(draw, ends, rng, spacing, places) if self.choose else draw(ends, rng)
 
-    @torch.no_grad()
+    @torch.inference_mode()
     def _drawn(self, name: str, ends: Array, rng: Sequence[np.random.Generator]) -> Array:
         """Sequences (B, T, P) between first and last places (B, 2, P), which are kept to the bit."""
         if ends.shape[-1] != self.sizes["position"]:
