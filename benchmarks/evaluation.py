@@ -28,8 +28,9 @@ from scots.agents import GCIQL, configure_agent
 from scots.artifacts import train
 from scots.augmentation import augment, configure
 from scots.config import Seeds
-from scots.control import Execution, SubgoalController
+from scots.control import SubgoalController, execution_of
 from scots.evaluation import REGISTERED_LIMIT, run
+from scots.experiments import acting, load_learner
 from scots.formats import read
 from scots.planners import configure_planner
 from scots.planners.hd import HierarchicalDiffuser
@@ -51,8 +52,10 @@ Result = TypeVar("Result")
 
 def make_controller(planner_folder: Path, agent_folder: Path) -> tuple[SubgoalController, Meta]:
     """A planner, of which one plan is drawn at a time, and its agent."""
-    planner, agent = HierarchicalDiffuser.load(planner_folder), GCIQL.load(agent_folder)
-    return SubgoalController(planner, agent, Execution(), planner.meta.position), planner.meta
+    planner, agent = (load_learner(folder) for folder in (planner_folder, agent_folder))
+    controller = acting(planner, agent, execution_of(planner.meta.dataset or ""), None)
+    assert isinstance(controller, SubgoalController)
+    return controller, planner.meta
 
 
 def prepare(folder: Path) -> None:
@@ -106,7 +109,7 @@ def compare(controller: SubgoalController, meta: Meta, tasks: tuple[Task, ...], 
     episodes, fast = timed(batched)
     profile = cProfile.Profile()
     profile.runcall(batched)
-    controller.ahead = controller.planner.horizon  # fill in every plan as a whole
+    controller.whole = True
     plain, slow = timed(partial(plain_loop, controller, meta, tasks, max_steps))
     same = sum(done.success == success for done, (success, _) in zip(episodes, plain, strict=True))
     reached, count = sum(success for success, _ in plain), len(plain)

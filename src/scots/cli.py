@@ -382,7 +382,7 @@ class FillTable:
     seeds: tuple[int, ...] = (0,)
     """Seeds of the evaluation."""
     training_seed: int = 0
-    """Seed of all that is drawn and trained before it."""
+    """Seed of all that is stitched and trained before it; the recorded data is the same."""
     profile: Literal["smoke", "laptop", "paper"] = "laptop"
     """Scale: seconds, about an hour a dataset on two cores, or the paper's own (a GPU)."""
     dry_run: bool = False

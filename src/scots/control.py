@@ -90,13 +90,13 @@ class SubgoalController:
 
     A subgoal is a place of the plan. When it is reached the next one is `lookahead` steps further, at most one advance
     per environment step, and the last one is the goal. The policy's goal is the present observation at that place.
-    Plans are filled in as they are walked, `ahead` steps beyond the subgoals of all episodes at once.
+    Plans are filled in as they are walked, from the subgoals of all episodes some steps on at once.
     """
 
     def __init__(self, planner: Planner, policy: Policy, execution: Execution, position: tuple[int, ...]) -> None:
         self.planner, self.policy, self.execution = planner, policy, execution
         self.position = list(position)
-        self.ahead = AHEAD
+        self.whole = False  # fill in every plan as soon as it is drawn
 
     def begin(self, seeds: Sequence[int]) -> None:
         """Start new episodes; each plans at its first step."""
@@ -113,7 +113,8 @@ class SubgoalController:
         reached = np.linalg.norm(places - self.subgoals(episodes), axis=1) <= self.execution.goal_tolerance
         self._advance(episodes[due | reached])
         if np.isnan(self.subgoals(episodes)).any():
-            self._fill(episodes)
+            index = self._index[episodes, None]
+            self._fill(episodes, index, index + AHEAD)
         towards = observations.copy()
         towards[:, self.position] = self.subgoals(episodes)
         self._steps[episodes] += 1
@@ -124,7 +125,7 @@ class SubgoalController:
         return self._plans[episodes, self._index[episodes]]
 
     def plans(self, episodes: Array) -> Array:
-        """The present plans of these episodes (B, T, P): waypoints, and not a number where nothing is filled in."""
+        """The present plans of these episodes (B, T, P): outlines, and not a number where nothing is filled in."""
         return self._plans[episodes]
 
     def planned(self, episodes: Array) -> Array:
@@ -136,32 +137,32 @@ class SubgoalController:
         return steps % every == 0 if every else steps == 0
 
     def _plan(self, episodes: Array, places: Array, goals: Array) -> None:
-        """Draw new waypoints; the first subgoal is the start, from which the episode advances in the same step."""
+        """Draw new outlines; the first subgoal is the start, from which the episode advances in the same step."""
         self._number[episodes] += 1
         rng = [self._seeds[e].stream("waypoints", int(self._number[e])) for e in episodes]
         self._plans[episodes] = np.nan
         self._plans[episodes, :: self.planner.spacings[0]] = self.planner.outline(places, goals, rng)
         self._index[episodes] = 0
+        if self.whole:
+            self._fill(episodes, 0, self.planner.horizon)
 
     def _advance(self, episodes: Array) -> None:
         self._index[episodes] = np.minimum(self._index[episodes] + self.execution.lookahead, self.planner.horizon - 1)
 
-    def _fill(self, episodes: Array) -> None:
-        """Fill in the plans of all these episodes from their subgoals some steps on, from coarse to fine."""
+    def _fill(self, episodes: Array, first: Array | int, last: Array | int) -> None:
+        """Fill in the plans of these episodes (B,) from one step of theirs (B, 1) to another, from coarse to fine."""
         for coarse, fine in pairwise(self.planner.spacings):
-            first = self._index[episodes, None]
             empty = np.isnan(self._plans[episodes, fine::coarse, 0])  # the stretches, `coarse` steps long
             numbers = np.arange(empty.shape[1])
-            near = (numbers >= first // coarse) & (numbers <= (first + self.ahead) // coarse)
-            rows, numbers = np.nonzero(empty & near)
+            rows, numbers = np.nonzero(empty & (numbers >= first // coarse) & (numbers <= last // coarse))
             if len(rows):
                 self._fill_stretches(episodes[rows], numbers, coarse, fine)
 
     def _fill_stretches(self, episodes: Array, numbers: Array, coarse: int, fine: int) -> None:
         """Put places `fine` steps apart into these stretches of the plans of these episodes (B,)."""
-        name = "infill" if fine == 1 else "waypoints"
+        name = ("infill",) if fine == 1 else ("waypoints", fine)
         pairs = zip(episodes.tolist(), numbers.tolist(), strict=True)
-        rng = [self._seeds[e].stream(name, int(self._number[e]), n) for e, n in pairs]
+        rng = [self._seeds[e].stream(*name, int(self._number[e]), n) for e, n in pairs]
         rows, places = episodes[:, None], coarse * numbers[:, None] + np.arange(0, coarse + 1, fine)
         self._plans[rows, places] = self.planner.infill(self._plans[rows, places[:, [0, -1]]], fine, rng)
 

@@ -40,7 +40,7 @@ STEP_LIMITS: dict[str, int] = {
 }
 """Steps that the reference code of the paper allows."""
 
-TOGETHER = 256  # episodes side by side: an environment takes about 2 MB
+TOGETHER = 256  # episodes side by side: the state of an ant's environment takes about half a megabyte
 
 
 def step_limits(dataset: str | None) -> tuple[int, ...]:
@@ -130,7 +130,7 @@ class EvalResult(Config):
     dataset: str
     recipe: Recipe  # what was trained on what
     profile: str
-    training_seed: int | None  # of everything that was trained or drawn before the evaluation, if it is known
+    training_seed: int | None  # of all that was stitched and trained before the evaluation, if it is known
     seed: int  # of the evaluation: starts and goals, and what the planner draws
     task: int
     successes: int

@@ -15,7 +15,7 @@ from scots.files import atomic
 from scots.measures import Calibration, Distribution, Dynamics, Joins, some
 from scots.npz import read_npz
 from scots.page import Picture
-from scots.quality import Quality, known_maze, located, origin_of, segment_inputs
+from scots.quality import Quality, known_maze, located, origin_of
 from scots.reporting import INK, draw_episodes, draw_maze, label_axes
 from scots.retrieval import SegmentIndex
 from scots.stitching import StitchingConfig, assemble, walk
@@ -97,8 +97,8 @@ def draw(
         calibration_figure(quality.calibration, path("calibration"))
     if encoder:
         latents_figure(data, encoder, path("latents"))
-    if origin.config and (inputs := segment_inputs(data, origin)):
-        beta_figure(data, inputs, origin.config.stitching, path("novelty-weight"))
+    if origin.config and origin.inputs:
+        beta_figure(data, origin.inputs, origin.config.stitching, path("novelty-weight"))
     return pictures
 
 

@@ -109,6 +109,7 @@ class Origin:
     seed: int | None = None
     encoder: Encoder | None = None
     inverse: InverseDynamics | None = None
+    inputs: Path | None = None  # folder of latents, segments and their index
 
 
 def origin_of(data: Trajectories, aug: Trajectories) -> Origin:
@@ -122,22 +123,16 @@ def origin_of(data: Trajectories, aug: Trajectories) -> Origin:
     made = stitched_by(aug.meta)
     if made is None:
         return Origin()
-    data = located(data, aug)
+    data = data.but_meta(position=aug.meta.position)  # as it was when it was stitched
     if made.source != data.fingerprint():
         raise BadInput(
             f"stitched from data of fingerprint {made.source}, the original given has {data.fingerprint()}: "
             "give the data it was made from"
         )
     config, encoder = made.config, made.embedding() if made.config.encoder == "temporal" else RawState(data)
-    return Origin(config, made.seed, encoder, found(InverseDynamics, config.inverse, made.source, made.seed))
-
-
-def segment_inputs(data: Trajectories, origin: Origin) -> Path | None:
-    """The folder of latents, segments and their index, if it is still there."""
-    if origin.config is None or origin.seed is None:
-        return None
-    inputs = Path(job_of(data, origin.config, origin.seed).inputs)
-    return inputs if (inputs / "index").exists() else None
+    inverse = found(InverseDynamics, config.inverse, made.source, made.seed)
+    inputs = Path(job_of(data, config, made.seed).inputs)
+    return Origin(config, made.seed, encoder, inverse, inputs if (inputs / "index").exists() else None)
 
 
 def _recipe(config: StitchingConfig) -> str | None:

@@ -1,4 +1,4 @@
-"""docs/results.md, made from the rows that runs left in results/: no number in it is typed by hand."""
+"""docs/results.md, made from the rows that runs left in results/: no measured number in it is typed by hand."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ reference code for the giant maze, with which its numbers were made.
 
 TIME_HEAD = """## Time
 
-Wall minutes on two cores. The line with training seed 1 was made from nothing and had both cores for itself; the others
-shared them with other work. `augment` is the training of its networks and the stitching of five million states, or
-stitching alone where an earlier run had left the networks, as on pointmaze-giant: together they took 12.7 minutes
-there. Networks that two lines share are counted in both. The paper reports 9.3, 18 and 2.5 hours of an A10 for
-`augment`, `learner` and `controller`.
+Wall minutes on two cores; what has a dash was not measured and is not in the sum. The line of pointmaze-large with
+training seed 1 was made from nothing and had both cores for itself; the others shared them with other work. `augment`
+is the training of its networks and the stitching of five million states, or stitching alone where an earlier run had
+left the networks, as on pointmaze-giant: together they took 12.7 minutes there. Networks that two lines share are
+counted in both. The paper reports 9.3, 18 and 2.5 hours of an A10 for `augment`, `learner` and `controller`.
 """
 
 PLANS_HEAD = """## Plans on pointmaze-giant-stitch-v0
@@ -107,8 +107,9 @@ def _arrow(before: float | None, after: float | None) -> str:
 QUALITY_KEY = ("dataset", "recipe", "profile", "seed")
 EVALUATION_KEY = ("dataset", "recipe", "profile", "training_seed", "seed", "task", "max_steps", "execution")
 PLANS_KEY = ("study", "dataset", "variant")
-LINE_KEY = ("dataset", "recipe", "training_seed")
 """What tells one result from another; of rows that agree in it the newest counts."""
+LINE_KEY = ("dataset", "recipe", "training_seed")
+"""What rows share that went through the same stages before their evaluation."""
 
 
 def read_rows(path: Path, key: Sequence[str] = QUALITY_KEY) -> list[Row]:

@@ -98,7 +98,7 @@ def record(
     """One episode of each task: the first of those that an evaluation with this seed runs."""
     if isinstance(controller, SubgoalController):
         controller = copy.copy(controller)
-        controller.ahead = controller.planner.horizon  # whole plans are drawn
+        controller.whole = True  # what is not walked is drawn too
     recorder = Recorder(controller)
     episodes = run(recorder, meta, tasks, episodes=1, max_steps=max_steps, seed=seed, workers=1, record=True)
     return [Rollout(*parts) for parts in zip(episodes, recorder.plans, recorder.subgoals, strict=True)]

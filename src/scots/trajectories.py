@@ -183,8 +183,9 @@ class Trajectories:
             if values is not None:
                 digest.update(str(values.shape).encode())
                 digest.update(np.ascontiguousarray(values).data)
-        if self.meta.position != USUAL_POSITION:
-            digest.update(str(self.meta.position).encode())
+        position = tuple(map(int, self.meta.position))
+        if position != USUAL_POSITION:
+            digest.update(str(position).encode())
         return digest.hexdigest()
 
     def save(self, path: str | Path, format: str | None = None) -> None:

@@ -58,8 +58,8 @@ def naive_goals(planner: RandomPlanner, execution: Execution, seed: int, path: A
             ends = observation[None, columns], goal[None, columns]
             plan = planner.outline(*ends, [seeds.stream("waypoints", plans)])[0]
             for fine in planner.spacings[1:]:
-                name = "infill" if fine == 1 else "waypoints"
-                streams = [seeds.stream(name, plans, n) for n in range(len(plan) - 1)]
+                name = ("infill",) if fine == 1 else ("waypoints", fine)
+                streams = [seeds.stream(*name, plans, n) for n in range(len(plan) - 1)]
                 pieces = [planner.infill(plan[None, n : n + 2], fine, [own])[0] for n, own in enumerate(streams)]
                 plan = np.concatenate([*(piece[:-1] for piece in pieces), plan[-1:]])
             index = min(execution.lookahead, len(plan) - 1)
@@ -78,9 +78,9 @@ def naive_goals(planner: RandomPlanner, execution: Execution, seed: int, path: A
     st.sampled_from([0, 1, 3, 7]),
     st.integers(1, 12),
     st.sampled_from([0.0, 0.5, 2.0, 100.0]),
-    st.sampled_from([0, 4, 30]),
+    st.booleans(),
 )
-def test_the_rule_is_that_of_a_plain_loop(seed, stretches, spacings, replan_every, lookahead, tolerance, ahead):
+def test_the_rule_is_that_of_a_plain_loop(seed, stretches, spacings, replan_every, lookahead, tolerance, whole):
     """Episodes that end at different times, plans filled in as needed: the same goals to the bit."""
     rng = np.random.default_rng(seed)
     execution, episodes, steps = Execution(replan_every, lookahead, tolerance), 5, 15
@@ -90,7 +90,7 @@ def test_the_rule_is_that_of_a_plain_loop(seed, stretches, spacings, replan_ever
     last = rng.integers(1, steps + 1, size=episodes)
     seeds = rng.integers(2**31, size=episodes).tolist()
     controller = SubgoalController(planner, Echo(), execution, POSITION)
-    controller.ahead = ahead
+    controller.whole = whole
     controller.begin(seeds)
     given = [[] for _ in range(episodes)]
     for step in range(steps):
@@ -115,6 +115,18 @@ def test_only_what_is_walked_is_filled_in():
     assert controller.planned(np.arange(8)).tolist() == [2] * 8
     assert np.isnan(controller.plans(np.arange(8))).any()
     assert np.isfinite(controller.subgoals(np.arange(8))).all()
+
+
+@pytest.mark.parametrize("lookahead", [1, 12, 13, 100])
+def test_whole_plans_have_no_gaps(lookahead: int):
+    """Also where the subgoals are places of the outline, or beyond its first stretch."""
+    planner, place = RandomPlanner(3, 12, 4, 1), np.zeros((2, 4), dtype=np.float32)
+    controller = SubgoalController(planner, Echo(), Execution(50, lookahead, 1.0), POSITION)
+    controller.whole = True
+    controller.begin([0, 1])
+    controller.act(np.arange(2), place, place + 9)
+    assert np.isfinite(controller.plans(np.arange(2))).all()
+    assert planner.filled == {4: 2 * 3, 1: 2 * 9}
 
 
 def test_what_all_need_soon_is_filled_in_at_once():

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from scots.augmentation import ScotsConfig
 from scots.config import Seeds
 from scots.errors import BadInput
 from scots.files import append_rows
@@ -313,6 +314,16 @@ def test_an_encoder_that_is_given_adds_latent_cells():
     assert found.original.latent.visited == found.original.latent.cells == data.rows
     assert found.augmented.latent.visited == 5
     assert "latent cells visited" in repr(found)
+
+
+@pytest.mark.parametrize("position", [(), (0, 1), (1, 0)])
+def test_the_original_is_recognised_by_the_position_columns_it_was_stitched_with(position):
+    """However they are given now: a file of one's own names none, `--position` is not asked for again."""
+    data = line()
+    step = {"config": ScotsConfig().to_dict(), "seed": 3, "source": data.but_meta(position=position).fingerprint()}
+    aug = stitched(data, [0, 1, 2, 12, 13]).but_meta(provenance=(step,), position=position)
+    for given in ((), (0, 1), (1, 0)):
+        assert report(data.but_meta(position=given), aug).config == ScotsConfig().fingerprint()
 
 
 def test_a_report_needs_lineage_and_the_right_original():

@@ -68,6 +68,12 @@ def test_settings_that_change_nothing_are_not_part_of_a_run():
     assert run.recipe.execution_for(giant, "paper").candidates == 8
 
 
+def test_one_run_for_each_evaluation_seed_of_the_same_training():
+    runs = TABLES["planning"].runs(["pointmaze-giant-stitch-v0"], seeds=(0, 5), training_seed=3)
+    assert {(run.training_seed, run.seed) for run in runs} == {(3, 0), (3, 5)}
+    assert len(runs) == 2 * len(TABLES["planning"].recipes)
+
+
 @pytest.mark.parametrize("name", TABLES)
 def test_every_column_of_every_table_becomes_configs(name: str):
     for run in TABLES[name].runs():

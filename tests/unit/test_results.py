@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from scots.errors import BadInput
-from scots.results import page, read_rows, with_table
+from scots.recipes import Recipe
+from scots.results import page, read_rows, times, with_table
 
 ROOT = Path(__file__).parents[2]
 
@@ -31,6 +32,24 @@ def test_the_pages_show_one_profile_and_whole_tasks(tmp_path: Path):
     changed = json.dumps({**row, "successes": 0})
     (tmp_path / "evaluations.jsonl").write_text("\n".join([*lines, changed]))
     assert page(tmp_path) != before
+
+
+def test_every_training_has_its_own_times():
+    """Tasks of both step limits are one evaluation; other evaluation seeds and changed recipes are left out."""
+    recipe = Recipe("official", "hd", "gciql")
+    row = {"dataset": "maze", "recipe": recipe.to_dict(), "training_seed": 0, "seed": 0, "task": 1, "seconds": 30.0}
+    row["stages"] = {"augment": 60.0, "learner": 120.0}
+    rows = [
+        row,
+        row | {"max_steps": 2000},
+        row | {"task": 2},
+        row | {"seed": 1, "seconds": 999.0},
+        row | {"recipe": recipe.but("execution.lookahead", 5).to_dict(), "seconds": 999.0},
+        row | {"training_seed": 1, "stages": {"collect": 6.0, **row["stages"]}},
+    ]
+    _, _, first, second = times(rows).splitlines()
+    assert first == "| maze | official | hd + gciql | 0 | - | 1.0 | 2.0 | - | 1.0 | 4.0 |"
+    assert second == "| maze | official | hd + gciql | 1 | 0.1 | 1.0 | 2.0 | - | 0.5 | 3.6 |"
 
 
 def test_the_newest_row_of_a_run_counts(tmp_path: Path):

@@ -26,19 +26,22 @@ POINT = meta_of(PROTOCOLS["pointmaze-medium-stitch-v0"])
 
 
 class Straight:
-    """Seven waypoints on the straight line to the goal, a little beside it by the plan's own generator."""
+    """Four places near the straight line to the goal, by the generator of the plan, and straight lines between them."""
 
-    stride, spacings, horizon = 5, (5, 1), 31
+    stride, spacings, horizon = 5, (10, 5, 1), 31
 
     def outline(self, start: Array, goal: Array, rng: Sequence[np.random.Generator]) -> Array:
-        share = np.linspace(0, 1, 7)[None, :, None]
-        plans = start[:, None] * (1 - share) + goal[:, None] * share
-        plans[:, 1:-1] += np.stack([own.normal(0, 0.2, size=(5, 2)) for own in rng])
+        plans = _straight(np.stack([start, goal], axis=1), 3)
+        plans[:, 1:-1] += np.stack([own.normal(0, 0.2, size=(2, 2)) for own in rng])
         return plans.astype(np.float32)
 
     def infill(self, ends: Array, spacing: int, rng: Sequence[np.random.Generator]) -> Array:
-        share = np.linspace(0, 1, self.stride + 1, dtype=np.float32)[None, :, None]
-        return ends[:, :1] * (1 - share) + ends[:, 1:] * share
+        return _straight(ends, 2 if spacing == 5 else 5)
+
+
+def _straight(ends: Array, stretches: int) -> Array:
+    share = np.linspace(0, 1, stretches + 1, dtype=np.float32)[None, :, None]
+    return ends[:, :1] * (1 - share) + ends[:, 1:] * share
 
 
 def controller() -> SubgoalController:

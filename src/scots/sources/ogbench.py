@@ -119,9 +119,12 @@ def make_environment(meta: Meta, **options: Any) -> Any:
 
 
 def twin_environment(environment: Any) -> Any:
-    """Another maze environment of the same compiled model, with a state of its own. Only the first can be rendered."""
+    """Another maze environment of the same compiled model, with a state of its own.
+
+    All twins share the mark of the goal, which nothing collides with: pictures of them would show that of the last.
+    """
     mujoco = require("mujoco", "ogbench")
-    twin = object.__new__(type(environment))
+    twin = object.__new__(type(environment))  # copying would make it anew, model and all
     twin.__dict__.update(environment.__dict__, data=mujoco.MjData(environment.model))
     return twin
 
