@@ -51,8 +51,7 @@ counted in both. The paper reports 9.3, 18 and 2.5 hours of an A10 for `augment`
 PLANS_HEAD = """## Plans on pointmaze-giant-stitch-v0
 
 `python benchmarks/plans.py`. A plan is clean if none of its places lies inside a wall: over 200 random pairs of states,
-and over the tasks with 20 starts and goals each. Time is that of one core. Losses of other predictions and weightings
-cannot be compared.
+and over the tasks with 20 starts and goals each. Time is that of one core.
 """
 
 STUDIES = {
@@ -236,13 +235,12 @@ def markdown(lines: Sequence[Sequence[str]]) -> str:
 
 def plans(rows: Sequence[Row], study: str) -> str:
     """A study of plans as Markdown."""
-    lines = [["variant", "clean pairs", "clean plans of tasks 1 to 5", "places in walls", "loss", "steps", "time"]]
+    lines = [["variant", "clean pairs", "clean plans of tasks 1 to 5", "places in walls", "steps", "time"]]
     for row in (row for row in rows if row["study"] == study):
         tasks = ", ".join(f"{share:.0%}" for share in row["clean_tasks"])
         spent = f"{row['minutes']:.1f} min" if "minutes" in row else f"{row['seconds']:.0f} s"
-        loss = f"{row['loss']:.3f}" if "loss" in row else ""
         places = f"{row['places_in_walls']:.1%}"
-        shown = [f"{row['clean_pairs']:.0%}", tasks, places, loss, f"{row.get('steps', '')}", spent]
+        shown = [f"{row['clean_pairs']:.0%}", tasks, places, f"{row.get('steps', '')}", spent]
         lines.append([row["variant"], *shown])
     filled = [n for n in range(len(lines[0])) if any(line[n] for line in lines[1:])]
     return markdown([[line[n] for n in filled] for line in lines])
