@@ -22,7 +22,7 @@ from scots.errors import BadInput
 
 Array = npt.NDArray[Any]
 
-USUAL_POSITION = (0, 1)  # adds nothing to fingerprints
+USUAL_POSITION = (0, 1)  # adds nothing to fingerprints: what was made from mazes before keeps its name
 
 ROW_FIELDS: dict[str, tuple[int, type]] = {
     "observations": (2, np.float32),

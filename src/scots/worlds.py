@@ -154,7 +154,7 @@ class _Worlds:
             corridor = toy.ToyCorridor()
             self._worlds = [ToyWorld(corridor) for _ in range(count)]
         else:
-            environment = make_environment(meta)  # its model takes many times as long to compile as a state to make
+            environment = make_environment(meta)  # compiled once: its twins only need a state
             self._worlds = [MazeWorld(meta, twin_environment(environment)) for _ in range(count)]
 
     def reset(self, cases: list[Case], seed: int) -> tuple[Array, Array]:
