@@ -34,7 +34,7 @@ golden: $(INSTALLED)  ## record new golden values; say why in the commit
 	$(BIN)/python tests/golden/test_golden.py
 
 results: $(INSTALLED)  ## make docs/results.md and the README's table from the rows in results/
-	$(BIN)/python -m scots.results results docs/results.md README.md
+	$(BIN)/python -m scots.reporting.results_page results docs/results.md README.md
 
 clean:
 	rm -rf .venv runs build dist

@@ -10,10 +10,10 @@ import time
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
-from scots import formats
-from scots.sources.collect import collect
-from scots.sources.ogbench import PROTOCOLS, Protocol, make_environment, with_episodes
-from scots.trajectories import Array, Meta
+from scots.data import formats
+from scots.data.trajectories import Array, Meta
+from scots.datasets.collect import collect
+from scots.envs.ogbench import PROTOCOLS, Protocol, make_environment, with_episodes
 
 WORKERS = 2
 TARGETS = {"pointmaze-giant-stitch-v0": (1000, 0.7), "antmaze-giant-stitch-v0": (300, 0.8)}  # episodes, ratio

@@ -25,20 +25,20 @@ from typing import TypeVar
 import numpy as np
 
 from scots.agents import GCIQL, configure_agent
-from scots.artifacts import train
-from scots.augmentation import augment, configure
-from scots.config import Seeds
-from scots.control import SubgoalController, execution_of
-from scots.evaluation import REGISTERED_LIMIT, run
-from scots.experiments import acting, load_learner
-from scots.formats import read
+from scots.augmenters.scots import augment, configure
+from scots.core.config import Seeds
+from scots.data.formats import read
+from scots.data.trajectories import Meta
+from scots.datasets.collect import collect
+from scots.envs.maze import maze_of
+from scots.envs.ogbench import PROTOCOLS, make_environment, with_episodes
+from scots.envs.vector import MazeWorld, Task, own_task, tasks_of
+from scots.evaluation.control import SubgoalController, execution_of
+from scots.evaluation.rollout import REGISTERED_LIMIT, run
+from scots.experiments.pipeline import acting, load_learner
+from scots.models.cache import train
 from scots.planners import configure_planner
 from scots.planners.hd import HierarchicalDiffuser
-from scots.sources.collect import collect
-from scots.sources.maze import maze_of
-from scots.sources.ogbench import PROTOCOLS, make_environment, with_episodes
-from scots.trajectories import Meta
-from scots.worlds import MazeWorld, Task, own_task, tasks_of
 
 DATASET = "pointmaze-medium-stitch-v0"
 EPISODES, MAX_STEPS, SEED = 50, 300, 0

@@ -1,15 +1,15 @@
 """The walk as Algorithm 1 reads: one trajectory, one stitch and one candidate at a time.
 
-The tests compare the choices of `scots.stitching.walk` with it, the benchmark its speed.
+The tests compare the choices of `scots.augmenters.stitching.walk` with it, the benchmark its speed.
 """
 
 from collections.abc import Callable
 
 import numpy as np
 
-from scots.config import Seeds
-from scots.stitching import StitchingConfig
-from scots.trajectories import Array
+from scots.augmenters.stitching import StitchingConfig
+from scots.core.config import Seeds
+from scots.data.trajectories import Array
 
 Nearest = Callable[[Array, int], Array]
 """The numbers of the k segments that begin nearest to a latent, nearest first."""

@@ -20,17 +20,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from scots import diffusion, formats
 from scots.agents import GCIQL
-from scots.artifacts import train
-from scots.config import Seeds
-from scots.embedding import TemporalDistance
-from scots.files import append_rows
-from scots.planners.choosing import BestOf
+from scots.augmenters.embedding import TemporalDistance
+from scots.core.config import Seeds
+from scots.core.files import append_rows
+from scots.data import formats
+from scots.data.support import Support
+from scots.data.trajectories import Array, Trajectories
+from scots.envs.maze import Maze, maze_of
+from scots.models import diffusion
+from scots.models.cache import train
 from scots.planners.hd import HierarchicalDiffuser, HierarchicalDiffuserConfig, configure_hd
-from scots.sources.maze import Maze, maze_of
-from scots.support import Support
-from scots.trajectories import Array, Trajectories
+from scots.planners.search import BestOf
 
 ROWS = Path("results/plans.jsonl")
 SEEDS = Seeds(4242)

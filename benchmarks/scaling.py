@@ -13,8 +13,8 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from scots.augmentation import augment, configure, prepare
-from scots.sources import toy
+from scots.augmenters.scots import augment, configure, prepare
+from scots.envs import toy
 
 SIZES = (500, 1000, 2000, 4000)
 PICTURE = Path(__file__).parents[1] / "docs" / "images" / "scaling.png"

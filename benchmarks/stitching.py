@@ -13,12 +13,12 @@ import faiss
 import numpy as np
 from naive_walk import Nearest, naive_walk
 
-from scots.config import Seeds
-from scots.npz import read_npz
-from scots.retrieval import SegmentIndex, segment_starts
-from scots.shards import Make, Shards
-from scots.stitching import RECIPES, StitchingConfig, walk
-from scots.trajectories import Array, Meta, Trajectories, offsets_from_lengths
+from scots.augmenters.index import SegmentIndex, segment_starts
+from scots.augmenters.stitching import RECIPES, StitchingConfig, walk
+from scots.core.config import Seeds
+from scots.data.npz import read_npz
+from scots.data.shards import Make, Shards
+from scots.data.trajectories import Array, Meta, Trajectories, offsets_from_lengths
 
 WORKERS = 2
 EPISODES, STATES, LATENT = 5000, 201, 32

@@ -6,8 +6,8 @@ import numpy as np
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from scots.refinement import Stitcher, StitcherConfig
-from scots.trajectories import Trajectories
+from scots.augmenters.refinement import Stitcher, StitcherConfig
+from scots.data.trajectories import Trajectories
 
 SIZES = {"paper, 29 columns": (256, 8, 29), "laptop, 29 columns": (128, 4, 29), "laptop, 2 columns": (64, 4, 2)}
 BATCH, STEPS = 64, 8

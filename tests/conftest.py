@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import HealthCheck, settings
 
-from scots.rendering import choose_gl_backend
+from scots.envs.rendering import choose_gl_backend
 
 choose_gl_backend()  # before any test imports MuJoCo, which reads the choice once
 

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from scots.trajectories import Array, Meta, Trajectories, offsets_from_lengths
+from scots.data.trajectories import Array, Meta, Trajectories, offsets_from_lengths
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False) | st.text(max_size=5),

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 import tyro
 from tyro.conf import OmitArgPrefixes, Positional, arg, subcommand
 
-from scots.errors import BadInput
+from scots.core.errors import BadInput
 
 DatasetId = Positional[Annotated[str, arg(metavar="ID")]]
 DatasetName = Positional[Annotated[str, arg(metavar="DATA")]]
@@ -42,7 +42,7 @@ class List:
         from rich.console import Console
         from rich.table import Table
 
-        from scots import sources
+        from scots import datasets as sources
 
         table = Table("dataset", "episodes", "states each", "MB", "present", box=None, header_style="bold")
         for row in sources.list_datasets():
@@ -71,9 +71,11 @@ class Collect:
 
     def run(self) -> None:
         """Collect and say where the file is."""
-        from scots import formats, sources
-        from scots.sources import collect, ogbench, toy
-        from scots.sources.maze import load_maze
+        from scots import datasets as sources
+        from scots.data import formats
+        from scots.datasets import collect
+        from scots.envs import ogbench, toy
+        from scots.envs.maze import load_maze
 
         maze = load_maze(self.maze) if self.maze else None
         if maze is None and self.id not in sources.known_ids():
@@ -100,9 +102,9 @@ class Download:
 
     def run(self) -> None:
         """Download and say where the file is."""
-        from scots import sources
-        from scots.sources.download import download
-        from scots.sources.ogbench import PROTOCOLS
+        from scots import datasets as sources
+        from scots.datasets.download import download
+        from scots.envs.ogbench import PROTOCOLS
 
         if self.id not in PROTOCOLS:
             raise sources.unknown_dataset(self.id)
@@ -122,7 +124,8 @@ class Convert:
 
     def run(self) -> None:
         """Convert and say what was written."""
-        from scots import formats, sources
+        from scots import datasets as sources
+        from scots.data import formats
 
         data = sources.load(self.source)
         formats.write(data, self.target, self.format)
@@ -144,7 +147,9 @@ class Inspect:
 
     def run(self) -> None:
         """Print what was found."""
-        from scots import analysis, reporting, sources
+        from scots import datasets as sources
+        from scots.data import inspection as analysis
+        from scots.reporting import maps as reporting
 
         data = sources.load(self.data, finite=False)
         found = analysis.inspect(data, self.position)
@@ -178,7 +183,7 @@ class Expert:
 
     def run(self) -> None:
         """Train (unless only measuring), measure, print the figures."""
-        from scots.sources import experts
+        from scots.datasets import experts
 
         if not self.measure:
             experts.train_ant(self.out, self.steps, self.seed)
@@ -225,7 +230,9 @@ class Augment:
 
     def run(self) -> None:
         """Augment and say what was written."""
-        from scots import analysis, augmentation, sources
+        from scots import datasets as sources
+        from scots.augmenters import scots as augmentation
+        from scots.data import inspection as analysis
 
         data = sources.load(self.data)
         data = data.but_meta(position=analysis.position_columns(data, self.position)[0])
@@ -261,9 +268,11 @@ class Report:
 
     def run(self) -> None:
         """Print the numbers, write the folder."""
-        from scots import figures, quality, sources
-        from scots.files import append_rows, write_text
-        from scots.quality_page import quality_page
+        from scots import datasets as sources
+        from scots.core.files import append_rows, write_text
+        from scots.reporting import plots as figures
+        from scots.reporting import quality
+        from scots.reporting.quality_page import quality_page
 
         data, aug = sources.load(self.data), sources.load(self.aug)
         found = quality.report(data, aug)
@@ -295,7 +304,9 @@ class Train:
 
     def run(self) -> None:
         """Train and say where the model is."""
-        from scots import analysis, experiments, sources
+        from scots import datasets as sources
+        from scots.data import inspection as analysis
+        from scots.experiments import pipeline as experiments
 
         data = sources.load(self.data)
         data = data.but_meta(position=analysis.position_columns(data, self.position)[0])
@@ -342,12 +353,12 @@ class Evaluate:
         """Print success per task, and keep the rows."""
         from rich.console import Console
 
-        from scots import rollouts
-        from scots.evaluation import step_limits
-        from scots.experiments import Trained
-        from scots.files import append_rows
-        from scots.results import success_table
-        from scots.worlds import chosen_tasks, tasks_of
+        from scots.core.files import append_rows
+        from scots.envs.vector import chosen_tasks, tasks_of
+        from scots.evaluation.rollout import step_limits
+        from scots.experiments.pipeline import Trained
+        from scots.reporting import rollouts
+        from scots.reporting.results_page import success_table
 
         if self.video:
             rollouts.film_writer(self.video)  # or say now that it cannot be written
@@ -392,7 +403,8 @@ class FillTable:
 
     def run(self) -> None:
         """Print the work list or the table."""
-        from scots import results, tables
+        from scots.experiments import tables
+        from scots.reporting import results_page as results
 
         table = tables.table_of(self.name)
         runs = table.runs(self.datasets, self.columns, self.seeds, self.training_seed, self.profile)

@@ -6,19 +6,21 @@ import os
 import sys
 from pathlib import Path
 
-from scots import figures, quality, sources
-from scots.artifacts import clocked
-from scots.console import console
-from scots.evaluation import EvalResult
-from scots.experiments import Line, Run, collected_folder
-from scots.page import Commands, Facts, Page, Picture, Table, Text
-from scots.quality_page import in_short
-from scots.recipes import Recipe
-from scots.results import success
-from scots.rollouts import record, rollouts_figure
-from scots.sources.collect import collect
-from scots.sources.ogbench import PROTOCOLS, with_episodes
-from scots.worlds import tasks_of
+from scots import datasets as sources
+from scots.core.console import console
+from scots.datasets.collect import collect
+from scots.envs.ogbench import PROTOCOLS, with_episodes
+from scots.envs.vector import tasks_of
+from scots.evaluation.rollout import EvalResult
+from scots.experiments.pipeline import Line, Run, collected_folder
+from scots.experiments.recipe import Recipe
+from scots.models.cache import clocked
+from scots.reporting import plots as figures
+from scots.reporting import quality
+from scots.reporting.page import Commands, Facts, Page, Picture, Table, Text
+from scots.reporting.quality_page import in_short
+from scots.reporting.results_page import success
+from scots.reporting.rollouts import record, rollouts_figure
 
 DATASET = "pointmaze-medium-stitch-v0"
 EPISODES = 1000  # a fifth of the dataset

@@ -16,9 +16,10 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from scots import __version__, files
-from scots.console import amount
-from scots.rendering import choose_gl_backend, is_headless
+from scots import __version__
+from scots.core import files
+from scots.core.console import amount
+from scots.envs.rendering import choose_gl_backend, is_headless
 
 Status = Literal["ok", "missing", "warning"]
 

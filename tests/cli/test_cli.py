@@ -8,9 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from scots import formats
 from scots.cli import main
-from scots.sources import load, toy
+from scots.data import formats
+from scots.datasets import load
+from scots.envs import toy
 
 
 @pytest.fixture(autouse=True)
@@ -97,7 +98,7 @@ def test_unknown_words_are_code_2():
 
 
 def test_failures_of_ours_are_code_1(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
-    monkeypatch.setattr("scots.sources.list_datasets", lambda: 1 // 0)
+    monkeypatch.setattr("scots.datasets.list_datasets", lambda: 1 // 0)
     assert main(["data", "list"]) == 1
     assert "a failure of ours: ZeroDivisionError" in capsys.readouterr().err
 

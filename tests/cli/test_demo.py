@@ -7,8 +7,8 @@ import pytest
 from browser import needs_browser, seen_in_browser
 
 from scots import demo
-from scots.experiments import EPISODES
-from scots.recipes import Recipe
+from scots.experiments.pipeline import EPISODES
+from scots.experiments.recipe import Recipe
 
 HARDLY = {
     "augment.trajectories": 12,
@@ -55,6 +55,6 @@ def test_the_page_is_whole_in_a_browser(folder: Path):
 
 def test_a_second_demo_continues_from_what_is_there(folder: Path, monkeypatch: pytest.MonkeyPatch):
     (folder / "report.html").unlink()
-    monkeypatch.setattr("scots.artifacts.fit", lambda *_, **__: pytest.fail("trained twice"))
+    monkeypatch.setattr("scots.models.cache.fit", lambda *_, **__: pytest.fail("trained twice"))
     assert demo.main(folder) == 0
     assert (folder / "report.html").exists()

@@ -29,7 +29,7 @@ def test_every_command_shown_exists(capsys: pytest.CaptureFixture[str]):
 
 
 def test_the_maze_shown_is_a_maze(tmp_path: Path):
-    from scots.sources.maze import load_maze
+    from scots.envs.maze import load_maze
 
     path = tmp_path / "readme.txt"
     path.write_text(re.search(r"```\n(#+\n.*?)```", README, re.DOTALL)[1])

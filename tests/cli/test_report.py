@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 import tyro
 
-from scots import figures
-from scots.augmentation import ScotsConfig, augment, configure
+from scots.augmenters.scots import ScotsConfig, augment, configure
 from scots.cli import Command, main
-from scots.measures import Distribution, Dynamics
-from scots.quality import Quality
-from scots.quality_page import quality_page
-from scots.sources import toy
-from scots.trajectories import Meta, Trajectories
+from scots.data.trajectories import Meta, Trajectories
+from scots.envs import toy
+from scots.reporting import plots as figures
+from scots.reporting.metrics import Distribution, Dynamics
+from scots.reporting.quality import Quality
+from scots.reporting.quality_page import quality_page
 
 PNG = b"\x89PNG"
 

@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from scots.agents import AGENTS, configure_agent
-from scots.errors import BadInput
-from scots.sources import toy
-from scots.training import fit
+from scots.core.errors import BadInput
+from scots.envs import toy
+from scots.models.training import fit
 
 DATA = toy.make(episodes=20)
 STARTS, GOALS = DATA.observations[:50], DATA.observations[100:150]

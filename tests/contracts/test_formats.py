@@ -18,11 +18,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import dataset, trajectories
 
-from scots import formats
-from scots.errors import BadInput
-from scots.formats import FORMATS
-from scots.npz import Blocks, read_npz, write_npz
-from scots.trajectories import Array, Meta, Trajectories
+from scots.core.errors import BadInput
+from scots.data import formats
+from scots.data.formats import FORMATS
+from scots.data.npz import Blocks, read_npz, write_npz
+from scots.data.trajectories import Array, Meta, Trajectories
 
 TARGETS = [(name, suffix) for name, format in FORMATS.items() for suffix in format.suffixes]
 NPZ = [name for name, format in FORMATS.items() if ".npz" in format.suffixes]
@@ -180,7 +180,7 @@ def test_npz_finds_every_flipped_bit_of_the_data(tmp_path: Path) -> None:
 PEAK = """
 import resource, sys
 from pathlib import Path
-from scots import formats
+from scots.data import formats
 formats.read(Path(sys.argv[2]))  # what imports and a first read cost is not the file's
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 data = formats.read(Path(sys.argv[1]))

@@ -23,9 +23,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-import scots.sources.download as downloading
-from scots.errors import BadInput
-from scots.sources.download import download, origin_of
+import scots.datasets.download as downloading
+from scots.core.errors import BadInput
+from scots.datasets.download import download, origin_of
 
 TRAINING, VALIDATION = "toy-v0.npz", "toy-v0-val.npz"
 
@@ -550,7 +550,7 @@ def test_a_home_that_cannot_be_written_is_one_line(tmp_path: Path, monkeypatch: 
 
 
 def start_process() -> subprocess.Popen[str]:
-    program = "from scots.sources.download import download; download('toy-v0')"
+    program = "from scots.datasets.download import download; download('toy-v0')"
     return subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.PIPE, text=True, env=os.environ.copy())
 
 

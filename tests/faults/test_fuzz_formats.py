@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import dataset
 
-from scots import formats
-from scots.errors import BadInput
-from scots.formats import FORMATS
-from scots.trajectories import Trajectories
+from scots.core.errors import BadInput
+from scots.data import formats
+from scots.data.formats import FORMATS
+from scots.data.trajectories import Trajectories
 
 FUZZ_CASES = 600  # damaged files per layout
 

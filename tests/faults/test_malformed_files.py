@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 from strategies import dataset
 
-from scots import formats
-from scots.errors import BadInput
-from scots.formats import FORMATS
-from scots.npz import read_npz
-from scots.trajectories import Array, Trajectories
+from scots.core.errors import BadInput
+from scots.data import formats
+from scots.data.formats import FORMATS
+from scots.data.npz import read_npz
+from scots.data.trajectories import Array, Trajectories
 
 TARGETS = [(name, suffix) for name, format in FORMATS.items() for suffix in format.suffixes]
 OBSERVATIONS = np.arange(10, dtype=np.float32).reshape(5, 2)
@@ -121,8 +121,8 @@ import resource, sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 from strategies import dataset
-from scots import formats
-from scots.errors import BadInput
+from scots.data import formats
+from scots.core.errors import BadInput
 data = dataset((40_000, 40_000))
 for limit in map(int, sys.argv[4:]):
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
@@ -153,7 +153,7 @@ def test_failed_write_spares_the_file_that_was_there(tmp_path: Path, monkeypatch
 
     path = tmp_path / "data.npz"
     formats.write(dataset((2, 2)), path)
-    monkeypatch.setattr("scots.formats.ogbench.write_npz", fail)
+    monkeypatch.setattr("scots.data.formats.ogbench.write_npz", fail)
     with pytest.raises(BadInput, match=r"data\.npz: cannot write: No space left on device"):
         formats.write(dataset((3, 3)), path)
     assert formats.read(path).lengths.tolist() == [2, 2]

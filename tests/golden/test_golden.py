@@ -16,10 +16,10 @@ import torch
 
 from scots.agents.crl import CRL, CRLConfig
 from scots.agents.gciql import GCIQL, GCIQLConfig
-from scots.embedding import TemporalDistance, TemporalDistanceConfig
+from scots.augmenters.embedding import TemporalDistance, TemporalDistanceConfig
+from scots.augmenters.refinement import InverseDynamics, InverseDynamicsConfig, Stitcher, StitcherConfig
+from scots.envs import toy
 from scots.planners.hd import HierarchicalDiffuser, HierarchicalDiffuserConfig, LevelConfig
-from scots.refinement import InverseDynamics, InverseDynamicsConfig, Stitcher, StitcherConfig
-from scots.sources import toy
 
 PATH = Path(__file__).with_name("golden.json")
 DATA = toy.make(episodes=10)

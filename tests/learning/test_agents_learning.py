@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from scots.agents import AGENTS, Policy, configure_agent
-from scots.sources import toy
-from scots.training import TrainingConfig, fit
-from scots.trajectories import Array, GoalMix, Meta, Trajectories
+from scots.data.trajectories import Array, GoalMix, Meta, Trajectories
+from scots.envs import toy
+from scots.models.training import TrainingConfig, fit
 
 WORLD = toy.ToyCorridor()
 STEPS = 8  # allowed to reach a goal at most six steps away

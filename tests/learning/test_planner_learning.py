@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 import torch
 
-from scots.config import Seeds
-from scots.control import Controller, Execution, GoalController, PointPolicy, SubgoalController
-from scots.diffusion import SamplingConfig
-from scots.evaluation import run
+from scots.core.config import Seeds
+from scots.data.trajectories import Array, Trajectories, offsets_from_lengths
+from scots.envs import toy
+from scots.envs.vector import own_task
+from scots.evaluation.control import Controller, Execution, GoalController, PointPolicy, SubgoalController
+from scots.evaluation.rollout import run
+from scots.models.diffusion import SamplingConfig
+from scots.models.training import TrainingConfig, fit
 from scots.planners.hd import HierarchicalDiffuser, HierarchicalDiffuserConfig, LevelConfig
-from scots.sources import toy
-from scots.training import TrainingConfig, fit
-from scots.trajectories import Array, Trajectories, offsets_from_lengths
-from scots.worlds import own_task
 
 WORLD = toy.ToyCorridor()
 STATES, WALKS = 129, 200

@@ -5,10 +5,10 @@ import pytest
 import torch
 from scipy.stats import spearmanr
 
-from scots.embedding import TemporalDistance, TemporalDistanceConfig
-from scots.refinement import InverseDynamics, InverseDynamicsConfig, Stitcher, StitcherConfig
-from scots.sources import toy
-from scots.training import TrainingConfig, fit
+from scots.augmenters.embedding import TemporalDistance, TemporalDistanceConfig
+from scots.augmenters.refinement import InverseDynamics, InverseDynamicsConfig, Stitcher, StitcherConfig
+from scots.envs import toy
+from scots.models.training import TrainingConfig, fit
 
 WORLD, DATA = toy.ToyCorridor(), toy.make()
 

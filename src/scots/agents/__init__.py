@@ -13,10 +13,10 @@ import numpy as np
 
 from scots.agents.crl import CRL
 from scots.agents.gciql import GCIQL
-from scots.config import Profile
-from scots.errors import BadInput
-from scots.training import TrainingConfig
-from scots.trajectories import Array, GoalMix, Trajectories
+from scots.core.config import Profile
+from scots.core.errors import BadInput
+from scots.data.trajectories import Array, GoalMix, Trajectories
+from scots.models.training import TrainingConfig
 
 
 class Policy(Protocol):

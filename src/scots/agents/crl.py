@@ -9,12 +9,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from scots.agents.shared import Agent, ddpg_bc, draw
-from scots.config import Config
-from scots.errors import BadInput
-from scots.nets import Bilinear, GaussianActor, frozen
-from scots.training import Batch, TrainingConfig
-from scots.trajectories import GoalMix, Trajectories
+from scots.agents.base import Agent, ddpg_bc, draw
+from scots.core.config import Config
+from scots.core.errors import BadInput
+from scots.data.trajectories import GoalMix, Trajectories
+from scots.models.nets import Bilinear, GaussianActor, frozen
+from scots.models.training import Batch, TrainingConfig
 
 
 @dataclass(frozen=True)

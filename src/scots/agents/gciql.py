@@ -8,12 +8,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from scots.agents.shared import Agent, ddpg_bc, draw
-from scots.config import Config
-from scots.errors import BadInput
-from scots.nets import Ensemble, GaussianActor, Value, frozen
-from scots.training import Batch, SlowCopy, TrainingConfig
-from scots.trajectories import GoalMix, Trajectories
+from scots.agents.base import Agent, ddpg_bc, draw
+from scots.core.config import Config
+from scots.core.errors import BadInput
+from scots.data.trajectories import GoalMix, Trajectories
+from scots.models.nets import Ensemble, GaussianActor, Value, frozen
+from scots.models.training import Batch, SlowCopy, TrainingConfig
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from scots.config import Profile
-from scots.errors import BadInput
-from scots.planners.choosing import BestOf
+from scots.core.config import Profile
+from scots.core.errors import BadInput
+from scots.data.trajectories import Array, Trajectories
 from scots.planners.hd import HierarchicalDiffuser, configure_hd
-from scots.trajectories import Array, Trajectories
+from scots.planners.search import BestOf
 
 
 class Planner(Protocol):

@@ -19,14 +19,14 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from scots import diffusion
-from scots.config import Config, Profile
-from scots.diffusion import Frame, Prediction, SamplingConfig
-from scots.errors import BadInput
-from scots.nets import DiT1d, Scale, fourier, mlp
-from scots.planners.choosing import BestOf
-from scots.training import Batch, Model, SlowCopy, TrainingConfig
-from scots.trajectories import Array, Normalizer, Trajectories
+from scots.core.config import Config, Profile
+from scots.core.errors import BadInput
+from scots.data.trajectories import Array, Normalizer, Trajectories
+from scots.models import diffusion
+from scots.models.diffusion import Frame, Prediction, SamplingConfig
+from scots.models.nets import DiT1d, Scale, fourier, mlp
+from scots.models.training import Batch, Model, SlowCopy, TrainingConfig
+from scots.planners.search import BestOf
 
 PLACES_TOGETHER = 8192  # in one network call: bounds memory, and larger batches are no faster on a CPU
 

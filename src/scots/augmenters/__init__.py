@@ -1,0 +1,1 @@
+"""Augmenters: short trajectories in, more and longer ones out."""

@@ -1,0 +1,183 @@
+"""Embeddings in which Euclidean distance is temporal distance (Eqs. 6 and 7), and the raw-state ablation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol, Self
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from scots.core.config import Config
+from scots.core.errors import BadInput
+from scots.data.trajectories import Array, GoalMix, Normalizer, Trajectories, sample_goals
+from scots.models.nets import Scale, mlp
+from scots.models.training import Batch, Model, SlowCopy, TrainingConfig
+
+ENCODE_ROWS = 1 << 16  # rows embedded together
+CHANGE_STEPS, CHANGE_ROWS = 5, 200_000  # over which and on how many rows the change of a column is measured
+
+
+class Encoder(Protocol):
+    """Anything that places states in a space where near means soon reached."""
+
+    def encode(self, observations: Array) -> Array:
+        """(N, O) -> latents (N, Z)."""
+
+
+@dataclass(frozen=True)
+class TemporalDistanceConfig(Config):
+    """The temporal-distance embedding. The defaults are the paper's."""
+
+    form: Literal["expectile", "constrained"] = "expectile"
+    latent: int = 32  # Z
+    hidden: tuple[int, ...] = (512, 512, 512)
+    normalize: bool = False  # columns in units of their change over a few steps; the paper embeds raw observations
+    training: TrainingConfig = TrainingConfig(steps=1_000_000, batch_size=1024, learning_rate=3e-4)
+    # form "expectile"
+    discount: float = 0.99  # gamma; 0.995 for the giant mazes
+    expectile: float = 0.95  # xi
+    target_rate: float = 0.995
+    goals: GoalMix = GoalMix(current=0.0, trajectory=0.625, random=0.375)
+    # form "constrained"
+    horizon: int = 25  # most steps between two states of an episode whose distance is constrained
+    reach: float = 40.0  # steps over which random pairs push each other apart
+    penalty: float = 100.0  # price of a distance larger than the steps it took
+
+    def __post_init__(self) -> None:
+        if not 0 < self.discount < 1 or not 0.5 <= self.expectile < 1:
+            raise BadInput(f"discount must be in (0, 1) and expectile in [0.5, 1): {self.discount}, {self.expectile}")
+        if self.horizon < 1:
+            raise BadInput(f"the horizon must be at least one step, got {self.horizon}")
+
+
+class TemporalDistance(Model):
+    """phi: states -> latents whose distance is the number of steps between them.
+
+    Form "expectile" is the paper's: V(s, g) = -|phi(s) - phi(g)| learned by expectile TD with two heads and targets;
+    the first head embeds. Its distances saturate at 1 / (1 - discount) and spread one step per update.
+
+    Form "constrained" needs no bootstrapping: push random pairs apart while states recorded k steps apart stay at most
+    k long apart, for k up to a horizon. The steps of a shortest path then add up to the distance, and nothing larger is
+    allowed. One step alone would do for a point; a body with limbs changes its posture so fast that each step is used
+    up by it, while over many steps posture only comes and goes and what is left is the way.
+    """
+
+    config_class = TemporalDistanceConfig
+
+    def __init__(self, config: TemporalDistanceConfig, sizes: dict[str, int]) -> None:
+        super().__init__(config, sizes)
+        heads = 2 if config.form == "expectile" else 1
+        shape = (sizes["observation"], *config.hidden, config.latent)
+        self.scale = Scale(sizes["observation"])
+        self.heads = nn.ModuleList(mlp(shape) for _ in range(heads))
+        self.targets = SlowCopy(self.heads, config.target_rate) if config.form == "expectile" else None
+
+    @classmethod
+    def for_data(cls, config: TemporalDistanceConfig, data: Trajectories) -> Self:
+        """Sized for the observations of a dataset."""
+        model = cls(config, {"observation": data.observations.shape[1]})
+        if config.normalize:
+            model.scale.fit(_changes(data))
+        return model
+
+    def batch(self, data: Trajectories, size: int, rng: np.random.Generator) -> Batch:
+        """States s with s' and goals g for the expectile form, with a later state and how much later for the other."""
+        rows = data.random_rows(2, size, rng)
+        batch = {"state": data.observations[rows]}
+        if self.config.form == "expectile":
+            goals = sample_goals(data, rows, self.config.goals, self.config.discount, rng)
+            batch |= {"next_state": data.observations[rows + 1]}
+            batch |= {"goal": data.observations[goals], "arrived": goals == rows}
+        else:
+            later = _later(data, rows, rng.integers(self.config.horizon, size=size) + 1)
+            batch |= {"later_state": data.observations[later], "steps": (later - rows).astype(np.float32)}
+        return {name: torch.from_numpy(np.asarray(values)) for name, values in batch.items()}
+
+    def loss(self, batch: Batch, generator: torch.Generator) -> tuple[Tensor, dict[str, Tensor]]:
+        """The loss of the chosen form."""
+        return self.expectile_loss(batch) if self.config.form == "expectile" else self.constrained_loss(batch)
+
+    def expectile_loss(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
+        """Expectile TD (Eq. 7): each head bootstraps from its own target, the weight comes from both targets."""
+        state, following, goal = (self.scale(batch[name]) for name in ("state", "next_state", "goal"))
+        assert self.targets is not None
+        with torch.no_grad():
+            moving = 1.0 - batch["arrived"].float()
+            ahead, here = (_values(self.targets.copy, start, goal) for start in (following, state))
+            advantage = -moving + self.config.discount * moving * ahead.amin(0) - here.mean(0)
+            wanted = -moving + self.config.discount * moving * ahead
+            weight = torch.where(advantage >= 0, self.config.expectile, 1 - self.config.expectile)
+        values = _values(self.heads, state, goal)
+        loss = (weight * (wanted - values) ** 2).mean(1).sum()
+        return loss, {"value": values.mean(), "advantage": advantage.mean()}
+
+    def constrained_loss(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
+        """Push random pairs apart, softly beyond `reach`, while recorded ones stay within the steps between them."""
+        both = torch.cat([batch["state"], batch["later_state"]])
+        here, later = self.heads[0](self.scale(both)).chunk(2)
+        step, apart = _distance(here, later) / batch["steps"], _distance(here, here.roll(1, 0))
+        excess = functional.relu(step - 1).square().mean()
+        push = self.config.reach * functional.softplus(-apart / self.config.reach).mean()
+        return push + self.config.penalty * excess, {
+            "apart": apart.mean(),
+            "step_length": step.mean(),
+            "excess": excess,
+        }
+
+    def slow_copies(self) -> list[tuple[SlowCopy, nn.Module]]:
+        """The target heads, where there are any."""
+        return [(self.targets, self.heads)] if self.targets is not None else []
+
+    @torch.inference_mode()
+    def encode(self, observations: Array) -> Array:
+        """Latents of observations (N, O) -> (N, Z), by the first online head."""
+        blocks = (observations[n : n + ENCODE_ROWS] for n in range(0, len(observations), ENCODE_ROWS))
+        tensors = (torch.tensor(block, device=self.device) for block in blocks)
+        return np.concatenate([self.heads[0](self.scale(block)).cpu().numpy() for block in tensors])
+
+    def encode_places(self, position: tuple[int, ...], places: Array) -> Array:
+        """Latents of places (N, P) -> (N, Z): of an average observation with these position columns."""
+        observations = np.tile(self.scale.mean.cpu().numpy(), (len(places), 1))
+        observations[:, list(position)] = places
+        return self.encode(observations)
+
+
+class RawState:
+    """The ablation without a learned embedding: normalised observations are their own latents."""
+
+    def __init__(self, data: Trajectories) -> None:
+        self._normalizer = Normalizer.fit(data.observations)
+
+    def encode(self, observations: Array) -> Array:
+        """(N, O) -> (N, O)."""
+        return self._normalizer.normalize(np.asarray(observations)).astype(np.float32)
+
+
+def _later(data: Trajectories, rows: Array, steps: int | Array) -> Array:
+    """The rows so many steps later, or the last of their episode where it ends before."""
+    return np.minimum(rows + steps, data.last_row_of(rows))
+
+
+def _changes(data: Trajectories) -> Normalizer:
+    """Columns in units of their change over a few steps, or of their spread where they do not change.
+
+    In units of its spread a place moves by a hundredth in a step, a joint by one: the network would see joints alone.
+    """
+    spread = Normalizer.fit(data.observations)
+    rows = data.random_rows(2, CHANGE_ROWS, np.random.default_rng(0))
+    moved = data.observations[_later(data, rows, CHANGE_STEPS)] - data.observations[rows]
+    change = np.sqrt(np.square(moved, dtype=np.float64).mean(axis=0)).astype(np.float32)
+    return Normalizer(spread.mean, np.where(change > 0, change, spread.std))
+
+
+def _distance(a: Tensor, b: Tensor) -> Tensor:
+    return (a - b).square().sum(-1).clamp(min=1e-6).sqrt()
+
+
+def _values(heads: Any, state: Tensor, goal: Tensor) -> Tensor:
+    """V_i(s, g) = -|phi_i(s) - phi_i(g)| of every head (Eq. 6): (heads, B)."""
+    both = torch.cat([state, goal])
+    return -torch.stack([_distance(*head(both).chunk(2)) for head in heads])

@@ -1,0 +1,1 @@
+"""What a dataset is, how it is stored, checked, and made in pieces."""

@@ -1,0 +1,71 @@
+"""D4RL HDF5 files: flat rows, `terminals` where the environment ended an episode, `timeouts` where a time limit did.
+
+Files written here carry checksums on every block of data and metadata, so damage is found when they are read.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import h5py
+import numpy as np
+
+from scots.core.errors import BadInput
+from scots.data.formats.fields import as_flags, describe, last_rows, parse_description, required_rows
+from scots.data.formats.hdf5 import Hdf5Writer, check_size
+from scots.data.trajectories import ROW_FIELDS, Array, Meta, Trajectories, offsets_from_last
+
+_PATHS = {name: name for name in ROW_FIELDS} | {
+    name: f"infos/{name}" for name in ("qpos", "qvel", "times", "source", "scores")
+}
+_DESCRIPTION = "metadata/scots"
+_SIGNATURE = b"\x89HDF\r\n\x1a\n"
+
+
+def matches(path: Path) -> bool:
+    """Any HDF5 file."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(len(_SIGNATURE)) == _SIGNATURE
+
+
+def read(path: Path) -> Trajectories:
+    """Read a file of D4RL, or one that `write` made. Rows after the last flag are an episode too."""
+    with h5py.File(path, "r") as file:
+        paths = {**_PATHS, "terminals": "terminals", "timeouts": "timeouts", "description": _DESCRIPTION}
+        arrays = {name: _array(file, key) for name, key in paths.items() if key in file}
+    observations = required_rows(arrays, "observations")
+    flags = [as_flags(key, arrays[key], len(observations)) for key in ("terminals", "timeouts") if key in arrays]
+    if not flags:
+        raise BadInput("no episode boundaries; add 'terminals' or 'timeouts'")
+    offsets = offsets_from_last(np.logical_or.reduce(flags))
+    if "description" in arrays:
+        meta, terminated = parse_description(bytes(arrays["description"].item()).decode())
+    else:
+        terminals = arrays.get("terminals")
+        meta, terminated = Meta(), None if terminals is None else terminals[offsets[1:] - 1] != 0
+    fields = {name: arrays[name] for name in ROW_FIELDS if name in arrays}
+    return Trajectories(offsets=offsets, terminated=terminated, meta=meta, **fields)
+
+
+def _array(file: h5py.File, key: str) -> Array:
+    dataset = file[key]
+    if not isinstance(dataset, h5py.Dataset):
+        raise BadInput(f"{key}: expected an array, found a group")
+    check_size(dataset)
+    return np.asarray(dataset[()])
+
+
+def write(data: Trajectories, path: Path) -> None:
+    """Write D4RL's keys, and what it has no key for under `infos` and `metadata`."""
+    ended = last_rows(data)
+    terminals = np.zeros_like(ended)
+    if data.terminated is not None:
+        terminals[data.offsets[1:] - 1] = data.terminated
+    arrays: dict[str, Array] = {_PATHS[name]: values for name, values in data.arrays()}
+    arrays |= {"terminals": terminals, "timeouts": ended & ~terminals}
+    arrays[_DESCRIPTION] = np.array([describe(data).encode()])
+    with Hdf5Writer(path) as file:
+        for key, values in arrays.items():
+            file.put(key, values)

@@ -1,0 +1,67 @@
+"""Parquet: one file with an `episode` column, one file that is one episode, or a folder of one file per episode.
+
+A file written here has what a table has no place for in its schema metadata; a folder has it in `meta.json`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from scots.core.errors import BadInput, require
+from scots.data.formats.fields import describe
+from scots.data.formats.tabular import Table, check_header, columns_of, holds, read_tables, role_of, write_tables
+from scots.data.trajectories import Array, Trajectories
+
+_SUFFIX = ".parquet"
+_META = b"scots"
+
+
+def matches(path: Path) -> bool:
+    """A .parquet file, or a folder that has some."""
+    return holds(path, _SUFFIX)
+
+
+def read(path: Path) -> Trajectories:
+    """Read a file or a folder of files, by the names of their columns."""
+    return read_tables(path, _SUFFIX, _read_table)
+
+
+def write(data: Trajectories, path: Path) -> None:
+    """Write one file with an `episode` column, or fill a folder with one file per episode."""
+    if path.is_dir():
+        write_tables(data, path, _SUFFIX, lambda episode, file: _write_table(columns_of(episode), file))
+    else:
+        episodes = np.repeat(np.arange(len(data)), data.lengths)
+        _write_table({"episode": episodes, **columns_of(data)}, path, {_META: describe(data).encode()})
+
+
+def _write_table(columns: dict[str, Array], path: Path, metadata: dict[bytes, bytes] | None = None) -> None:
+    arrow, parquet = require("pyarrow", "parquet"), require("pyarrow.parquet", "parquet")
+    table = arrow.table({name: np.ascontiguousarray(values) for name, values in columns.items()})
+    parquet.write_table(table.replace_schema_metadata(metadata), path, write_page_checksum=True)
+
+
+def _read_table(path: Path) -> Table:
+    parquet = require("pyarrow.parquet", "parquet")
+    # Checksums are verified where a file has them.
+    with parquet.ParquetFile(path, page_checksum_verification=True) as file:
+        header = list(file.schema_arrow.names)
+        check_header(str(path), header)
+        table = file.read()
+    description = (table.schema.metadata or {}).get(_META)
+    columns = {name: _column(path, name, table.column(name)) for name in header}
+    return Table(path, columns, None if description is None else description.decode())
+
+
+def _column(path: Path, name: str, column: Any) -> Array:
+    where = f"{path}: column {name!r}"
+    if column.null_count:
+        row = int(np.flatnonzero(column.is_null().to_numpy())[0])
+        raise BadInput(f"{where}: row {row} is empty; repair that row")
+    values: Array = column.to_numpy()
+    if role_of(name) != "episode" and values.dtype.kind not in "biuf":
+        raise BadInput(f"{where}: expected numbers, got {column.type}; convert or drop it")
+    return values

@@ -1,0 +1,169 @@
+"""Long work in numbered items, done in shards by worker processes: killable at any moment, same bytes for any workers.
+
+Item n of a job is a function of the job and n alone. A shard is a run of items; each is written atomically under a name
+that says which items it holds, so what is there is whole and what is missing is simply done again.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import shutil
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from scots.core.console import console, progress
+from scots.core.errors import BadInput
+from scots.core.files import atomic
+from scots.data import formats
+from scots.data.npz import Blocks, read_npz, write_npz
+from scots.data.trajectories import Array, Meta
+
+Make = Callable[[range], dict[str, Array]]
+"""Computes the arrays of a run of items."""
+
+
+@dataclass(frozen=True)
+class Shards:
+    """A folder of shards beside the file they will be joined into; its name carries the job's fingerprint."""
+
+    folder: Path
+    runs: tuple[range, ...]
+
+    @classmethod
+    def beside(cls, out: Path, fingerprint: str, runs: Sequence[range]) -> Shards:
+        """The shards of the job of this fingerprint that will be joined into `out`."""
+        return cls(out.with_name(f".{out.name}.{fingerprint}.parts"), tuple(runs))
+
+    def path(self, run: range) -> Path:
+        """The file of one shard."""
+        return self.folder / f"{run.start:06d}-{run.stop:06d}.npz"
+
+    def pending(self) -> list[range]:
+        """The runs that are still to be done."""
+        return [run for run in self.runs if not self.path(run).exists()]
+
+    def complete(
+        self,
+        prepare: Callable[..., Make],
+        arguments: tuple[Any, ...],
+        *,
+        workers: int | None,
+        label: str,
+        weight: int,
+        unit: str,
+    ) -> None:
+        """Do what is pending: each worker calls `prepare(*arguments)` once and the result for every shard it takes.
+
+        `weight` units of progress are counted per item.
+        """
+        pending = self.pending()
+        if not pending:
+            return
+        if len(pending) < len(self.runs):
+            console.print(f"continuing: {len(self.runs) - len(pending)} of {len(self.runs)} shards are there")
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise BadInput(f"{self.folder.parent}: cannot write: {error.strerror}; choose another place") from error
+        workers = max(1, min(workers or os.cpu_count() or 1, len(pending)))
+        with single_threaded(), hidden_main(), progress(label, sum(map(len, pending)) * weight, unit) as bar:
+            # Spawned even for one worker: a fresh process computes with one thread, so sums round alike everywhere.
+            context = multiprocessing.get_context("spawn")
+            with ProcessPoolExecutor(workers, context, initializer=_prepare, initargs=(prepare, arguments)) as pool:
+                futures = {pool.submit(_make_shard, run, self.path(run)): run for run in pending}
+                try:
+                    for future in as_completed(futures):
+                        future.result()
+                        bar.advance(len(futures[future]) * weight)
+                except BaseException:
+                    pool.shutdown(wait=False, cancel_futures=True)
+                    raise
+
+    def write(self, runs: Sequence[range], meta: Meta, out: Path) -> None:
+        """Stream the arrays of these runs, in order, into one OGBench file; another format is converted from it."""
+        first = read_npz(self.path(runs[0]))
+        members: dict[str, Array | Blocks] = {name: self._joined(name, runs) for name in first}
+        members["meta"] = np.array(meta.to_json())
+        joined = out if out.suffix == ".npz" else self.folder / f"{out.stem}.joined.npz"
+        with atomic(joined) as temporary:
+            write_npz(temporary, members)
+        if joined != out:
+            formats.write(formats.read(joined), out)
+
+    def _joined(self, name: str, runs: Sequence[range]) -> Blocks:
+        first = read_npz(self.path(runs[0]))[name]
+        rows = sum(len(read_npz(self.path(run))[name]) for run in runs)
+        return Blocks((rows, *first.shape[1:]), first.dtype, (read_npz(self.path(run))[name] for run in runs))
+
+    def remove(self) -> None:
+        """Delete the folder: its content is in the joined file."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def validation_path(path: Path) -> Path:
+    """The validation twin of a dataset file: `a.npz` -> `a-val.npz`."""
+    return path.with_name(f"{path.stem}-val{path.suffix}")
+
+
+@contextmanager
+def single_threaded() -> Iterator[None]:
+    """Processes started inside the block compute with one thread each."""
+    names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+    before = {name: os.environ.get(name) for name in names}
+    os.environ.update(dict.fromkeys(names, "1"))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+@contextmanager
+def hidden_main() -> Iterator[None]:
+    """Keep spawned processes from importing the program that started them.
+
+    They need nothing from it, and a plain script without a `__main__` guard would start itself again in each of them.
+    """
+    names: dict[str, Any] = vars(sys.modules["__main__"])
+    hidden: dict[str, Any] = {name: names[name] for name in ("__file__", "__spec__") if name in names}
+    names.update(dict.fromkeys(hidden))
+    try:
+        yield
+    finally:
+        names.update(hidden)
+
+
+_make: Make | None = None  # of this worker process
+
+
+def _prepare(prepare: Callable[..., Make], arguments: tuple[Any, ...]) -> None:
+    global _make
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    _make = prepare(*arguments)
+
+
+def _end_with_parent() -> None:
+    """A worker whose parent was killed would wait for work for ever: its siblings keep the queue open."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+def _make_shard(run: range, path: Path) -> None:
+    assert _make is not None
+    arrays = _make(run)
+    with atomic(path) as temporary:
+        write_npz(temporary, arrays)

@@ -1,0 +1,186 @@
+"""Maze geometry without a simulator: cells, walls, shortest paths, and mazes read from text."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from scots.core.errors import BadInput
+from scots.data.trajectories import Array, Meta
+
+Cell = tuple[int, int]  # (row, column) of the map
+NEIGHBOURS: tuple[Cell, ...] = ((-1, 0), (0, -1), (1, 0), (0, 1))
+
+
+@dataclass(frozen=True, eq=False)
+class Maze:
+    """A grid of walls and free cells, placed as OGBench places it: cell (i, j) is centred on (4j - 4, 4i - 4)."""
+
+    name: str
+    walls: Array  # (I, J) bool
+    tasks: tuple[tuple[Cell, Cell], ...] = ()  # (start cell, goal cell), task ids count from 1
+    unit: float = 4.0  # side of a cell
+    origin: float = 4.0  # x and y of cell (0, 0) are -origin
+
+    @cached_property
+    def cells(self) -> tuple[Cell, ...]:
+        """All free cells, in row order."""
+        return tuple((int(i), int(j)) for i, j in np.argwhere(~self.walls))
+
+    @cached_property
+    def junctions(self) -> tuple[Cell, ...]:
+        """Free cells that are not the straight middle of a corridor."""
+
+        def is_corridor(cell: Cell) -> bool:
+            up, left, down, right = (self.walls[cell[0] + i, cell[1] + j] for i, j in NEIGHBOURS)
+            return bool(up == down and left == right and up != left)
+
+        return tuple(cell for cell in self.cells if not is_corridor(cell))
+
+    def cell_of(self, position: Array) -> Array:
+        """The cell (row, column) of each position (..., 2); positions outside give the nearest border cell."""
+        scaled = (np.asarray(position)[..., ::-1] + self.origin + self.unit / 2) / self.unit
+        return np.clip(scaled.astype(np.int64), 0, np.array(self.walls.shape) - 1)
+
+    def centre(self, cell: Cell | Array) -> Array:
+        """Position (..., 2) of the centre of each cell (..., 2)."""
+        return np.asarray(cell)[..., ::-1] * self.unit - self.origin
+
+    def in_wall(self, position: Array) -> Array:
+        """Whether each position (..., 2) lies inside a wall block."""
+        cell = self.cell_of(position)
+        return self.walls[cell[..., 0], cell[..., 1]]
+
+    def distances(self, goal: Cell) -> Array:
+        """Shortest-path length in cells from every cell to the goal (I, J); -1 where there is no path."""
+        if goal not in self._distances:
+            distance = np.full(self.walls.shape, -1)
+            distance[goal] = 0
+            queue = deque([goal])
+            while queue:
+                cell = queue.popleft()
+                for near in self._free_neighbours(cell):
+                    if distance[near] == -1:
+                        distance[near] = distance[cell] + 1
+                        queue.append(near)
+            self._distances[goal] = distance
+        return self._distances[goal]
+
+    @cached_property
+    def _distances(self) -> dict[Cell, Array]:
+        return {}
+
+    def cells_at(self, cell: Cell, steps: int) -> tuple[Cell, ...]:
+        """Free cells exactly this many steps away."""
+        distance = self.distances(cell)
+        return tuple(other for other in self.cells if distance[other] == steps)
+
+    def waypoints(self, goal: Cell) -> Array:
+        """For every cell the centre of the next cell towards the goal (I, J, 2), its own at the goal or off the paths.
+
+        The table replaces a path search at every step; it is built once per goal.
+        """
+        if goal not in self._waypoints:
+            distance = self.distances(goal)
+            table = np.empty((*self.walls.shape, 2))
+            for cell in np.ndindex(self.walls.shape):
+                nearest = cell
+                for near in self._free_neighbours(cell):
+                    if distance[near] < distance[nearest]:
+                        nearest = near
+                table[cell] = self.centre(nearest)
+            self._waypoints[goal] = table
+        return self._waypoints[goal]
+
+    @cached_property
+    def _waypoints(self) -> dict[Cell, Array]:
+        return {}
+
+    def _free_neighbours(self, cell: Cell) -> list[Cell]:
+        near = [(cell[0] + i, cell[1] + j) for i, j in NEIGHBOURS]
+        inside = [(i, j) for i, j in near if 0 <= i < self.walls.shape[0] and 0 <= j < self.walls.shape[1]]
+        return [(i, j) for i, j in inside if not self.walls[i, j]]
+
+    def to_text(self) -> tuple[str, ...]:
+        """The lines of a maze file: the map, then one line per task."""
+        rows = ["".join("#" if wall else "." for wall in row) for row in self.walls]
+        return (*rows, *(f"{a[0]},{a[1]} -> {b[0]},{b[1]}" for a, b in self.tasks))
+
+
+TASK = re.compile(r"(\d+)\s*,\s*(\d+)\s*->\s*(\d+)\s*,\s*(\d+)$")
+
+
+def parse_maze(lines: tuple[str, ...], name: str, where: str = "maze") -> Maze:
+    """Build a maze from text: rows of `#` and `.`, then start/goal pairs as `row,column -> row,column`."""
+    rows: list[str] = []
+    tasks: list[tuple[Cell, Cell]] = []
+    for number, line in enumerate((line.strip() for line in lines), start=1):
+        if not line:
+            continue
+        if set(line) <= {"#", "."}:
+            rows.append(line)
+        elif match := TASK.match(line):
+            a, b, c, d = map(int, match.groups())
+            tasks.append(((a, b), (c, d)))
+        else:
+            raise BadInput(f"{where}: line {number} is neither a map row of '#' and '.' nor 'row,column -> row,column'")
+    if len(rows) < 3 or len({len(row) for row in rows}) != 1:
+        raise BadInput(f"{where}: expected at least 3 map rows of equal length, got lengths {[len(r) for r in rows]}")
+    walls = np.array([[character == "#" for character in row] for row in rows])
+    border = np.concatenate([walls[0], walls[-1], walls[:, 0], walls[:, -1]])
+    if not border.all():
+        raise BadInput(f"{where}: the border of the map must be all walls ('#')")
+    maze = Maze(name, walls, tuple(tasks))
+    if len(maze.cells) < 2:
+        raise BadInput(f"{where}: the map needs at least two free cells ('.')")
+    for start, goal in tasks:
+        if start not in maze.cells or goal not in maze.cells or maze.distances(goal)[start] < 0:
+            raise BadInput(f"{where}: task {start} -> {goal} must join two free cells by a path")
+    return maze
+
+
+def load_maze(path: Path) -> Maze:
+    """Read a maze file; its name is the file's."""
+    try:
+        lines = tuple(path.read_text().splitlines())
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(f"{path}: cannot read the maze file: {error}") from error
+    return parse_maze(lines, path.stem, str(path))
+
+
+MAZES: dict[str, Maze] = {
+    name: parse_maze(tuple(text.split("|")), name)
+    for name, text in {
+        "medium": (
+            "########|#..##..#|#..#...#|##...###|#..#...#|#.#..#.#|#...#..#|########"
+            "|1,1 -> 6,6|6,1 -> 1,6|5,3 -> 4,2|6,5 -> 6,1|2,6 -> 1,1"
+        ),
+        "large": (
+            "############|#....#.....#|#.##.#.#.#.#|#......#...#|#.####.###.#|#..#.#.....#|##.#.#.#.###|#..#...#...#"
+            "|############|1,1 -> 7,10|5,4 -> 7,1|7,4 -> 1,10|3,8 -> 5,4|1,1 -> 5,4"
+        ),
+        "giant": (
+            "################|#.#......##....#|#.#.##.#.#..##.#|#...#..#...#...#|#.###.######.#.#|#...#...#....#.#"
+            "|###.#.#..#.#.###|#...#..#...#...#|#.#.#.######.#.#|#.###...#...##.#|#.....#...#....#|################"
+            "|1,1 -> 10,14|1,14 -> 10,1|8,14 -> 1,1|8,3 -> 5,12|5,9 -> 3,8"
+        ),
+        "teleport": (
+            "############|#.....#.#..#|##.#...#..##|##.###.....#|#....#.#.#.#|#.##.#.#.#.#|#.##.#.#.#.#|#....#...#.#"
+            "|############"
+        ),
+    }.items()
+}
+"""The mazes of OGBench. Teleport's tasks cross its portals, so they are not joined by a path and stay in its world."""
+
+
+def maze_of(meta: Meta) -> Maze | None:
+    """The maze a dataset was collected in, if it is known."""
+    if meta.maze:
+        return parse_maze(meta.maze, "custom")
+    parts = (meta.environment or "").split("-")
+    return MAZES.get(parts[1]) if len(parts) > 1 and parts[0].endswith("maze") else None

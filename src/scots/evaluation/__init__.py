@@ -1,0 +1,1 @@
+"""From plans and policies to actions, episodes and result rows."""

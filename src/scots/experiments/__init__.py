@@ -1,0 +1,1 @@
+"""Recipes, the stages that carry them out, and the paper's tables."""

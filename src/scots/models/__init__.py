@@ -1,0 +1,1 @@
+"""Networks, diffusion, the one training loop, and the cache of trained models."""

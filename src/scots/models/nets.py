@@ -1,0 +1,230 @@
+"""Networks: scaling layer, MLPs and ensembles, and the DiT1d that denoises sequences of states."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+from torch.nn import functional
+
+from scots.data.trajectories import Normalizer
+
+
+class Scale(nn.Module):
+    """A `Normalizer` that travels with the weights: data units -> zero mean, unit variance, and back."""
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(size))
+        self.register_buffer("std", torch.ones(size))
+
+    def fit(self, normalizer: Normalizer) -> None:
+        """Take over mean and deviation measured on data."""
+        self.mean.copy_(torch.from_numpy(normalizer.mean))
+        self.std.copy_(torch.from_numpy(normalizer.std))
+
+    def forward(self, values: Tensor) -> Tensor:
+        """Data units -> normalised."""
+        return (values - self.mean) / self.std
+
+    def inverse(self, values: Tensor) -> Tensor:
+        """Normalised -> data units."""
+        return values * self.std + self.mean
+
+
+def mlp(sizes: Sequence[int], *, layer_norm: bool = True, dropout: float = 0.0) -> nn.Sequential:
+    """Linear layers of these sizes; each hidden one is followed by GELU and then, if asked, LayerNorm.
+
+    Xavier-uniform weights and zero biases. The norm comes after the activation, as in the reference agents.
+    """
+    layers: list[nn.Module] = []
+    for fan_in, fan_out in pairwise(sizes[:-1]):
+        layers += [nn.Linear(fan_in, fan_out), nn.GELU()]
+        layers += [nn.LayerNorm(fan_out)] if layer_norm else []
+        layers += [nn.Dropout(dropout)] if dropout else []
+    layers.append(nn.Linear(sizes[-2], sizes[-1]))
+    network = nn.Sequential(*layers)
+    network.apply(_xavier)
+    return network
+
+
+def _xavier(module: nn.Module) -> None:
+    if isinstance(module, nn.Linear):
+        nn.init.xavier_uniform_(module.weight)
+        nn.init.zeros_(module.bias)
+
+
+class DiT1d(nn.Module):
+    """A transformer over time steps, conditioned on the diffusion time by adaLN-zero (Peebles and Xie, 2023).
+
+    One token per time step of a sequence (B, T, D). Outputs are exactly zero at initialisation. `context` counts
+    further columns that each token is told but that are not denoised. What concerns a sequence as a whole can be added
+    to the condition.
+    """
+
+    positions: Tensor
+
+    def __init__(self, columns: int, width: int, depth: int, head_width: int, tokens: int, context: int = 0) -> None:
+        super().__init__()
+        self.inward = nn.Linear(columns + context, width)
+        self.time = TimeEmbedding(width)
+        blocks = [DiTBlock(width, head_width) for _ in range(depth)]
+        self.blocks = nn.ModuleList(blocks)
+        self.final_modulation = nn.Linear(width, 2 * width)
+        self.outward = nn.Linear(width, columns)
+        self.register_buffer("positions", sinusoid(tokens, width), persistent=False)
+        self.apply(_xavier)
+        for layer in (self.final_modulation, self.outward, *(block.modulation for block in blocks)):
+            nn.init.zeros_(layer.weight)
+
+    def forward(
+        self, sequence: Tensor, time: Tensor, context: Tensor | None = None, whole: Tensor | float = 0.0
+    ) -> Tensor:
+        """(B, T, D) noised at times (B,) in [0, 1], told context (B, T, C) and of the whole (B, W) -> (B, T, D)."""
+        condition = functional.silu(self.time(time) + whole)
+        told = sequence if context is None else torch.cat([sequence, context], dim=-1)
+        hidden = self.inward(told) + self.positions[: sequence.shape[1]]
+        for block in self.blocks:
+            hidden = block(hidden, condition)
+        shift, scale = self.final_modulation(condition)[:, None].chunk(2, dim=-1)
+        return self.outward(modulated(hidden, shift, scale))
+
+
+class DiTBlock(nn.Module):
+    """Self-attention and MLP, each shifted, scaled and gated by the condition; the gates start at zero."""
+
+    def __init__(self, width: int, head_width: int) -> None:
+        super().__init__()
+        self.heads = max(1, width // head_width)
+        self.modulation = nn.Linear(width, 6 * width)
+        self.query_key_value = nn.Linear(width, 3 * width)
+        self.attended = nn.Linear(width, width)
+        self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(approximate="tanh"), nn.Linear(4 * width, width))
+
+    def forward(self, hidden: Tensor, condition: Tensor) -> Tensor:
+        """(B, T, W), (B, W) -> (B, T, W)."""
+        shift1, scale1, gate1, shift2, scale2, gate2 = self.modulation(condition)[:, None].chunk(6, dim=-1)
+        hidden = hidden + gate1 * self._attend(modulated(hidden, shift1, scale1))
+        return hidden + gate2 * self.mlp(modulated(hidden, shift2, scale2))
+
+    def _attend(self, hidden: Tensor) -> Tensor:
+        batch, tokens, width = hidden.shape
+        split = self.query_key_value(hidden).view(batch, tokens, 3, self.heads, width // self.heads)
+        query, key, value = split.permute(2, 0, 3, 1, 4)  # (3, B, heads, T, W / heads)
+        mixed = functional.scaled_dot_product_attention(query, key, value)
+        return self.attended(mixed.transpose(1, 2).reshape(batch, tokens, width))
+
+
+def modulated(hidden: Tensor, shift: Tensor, scale: Tensor) -> Tensor:
+    """LayerNorm without parameters of its own, then the condition's scale and shift."""
+    return functional.layer_norm(hidden, hidden.shape[-1:], eps=1e-6) * (1 + scale) + shift
+
+
+class TimeEmbedding(nn.Module):
+    """Diffusion time in [0, 1] -> condition vector, by fixed random Fourier features and an MLP."""
+
+    frequencies: Tensor
+
+    def __init__(self, width: int, features: int = 16, spread: float = 16.0) -> None:
+        super().__init__()
+        self.register_buffer("frequencies", torch.randn(features) * spread)
+        self.mlp = nn.Sequential(nn.Linear(2 * features, width), nn.Mish(), nn.Linear(width, width))
+
+    def forward(self, time: Tensor) -> Tensor:
+        """(B,) -> (B, W)."""
+        angle = 2 * math.pi * time[:, None] * self.frequencies
+        return self.mlp(torch.cat([angle.cos(), angle.sin()], dim=-1))
+
+
+def sinusoid(tokens: int, width: int) -> Tensor:
+    """Transformer position code (T, W): sines, then cosines, of geometrically spaced frequencies."""
+    frequency = torch.exp(-math.log(10_000.0) * torch.arange(width // 2) / max(1, width // 2 - 1))
+    angle = torch.arange(tokens)[:, None] * frequency
+    return torch.cat([angle.sin(), angle.cos()], dim=-1)
+
+
+def fourier(places: Tensor, octaves: int) -> Tensor:
+    """Normalised places (..., P) with sines and cosines of them (..., P + 2 P octaves), from period 8 down.
+
+    Walls are sharp where networks of plain coordinates are smooth (Tancik et al., 2020).
+    """
+    angles = (places[..., None] * (math.pi / 4 * 2.0 ** torch.arange(octaves, device=places.device))).flatten(-2)
+    return torch.cat([places, angles.sin(), angles.cos()], dim=-1)
+
+
+# ------------------------------------------------------------------------------------- what goal-conditioned agents use
+
+
+class Value(nn.Module):
+    """A number for several inputs together, such as V(s, g) or Q(s, g, a)."""
+
+    def __init__(self, inputs: int, hidden: Sequence[int]) -> None:
+        super().__init__()
+        self.net = mlp((inputs, *hidden, 1))
+
+    def forward(self, *inputs: Tensor) -> Tensor:
+        """(B, ...) each -> (B,)."""
+        return self.net(torch.cat(inputs, dim=-1)).squeeze(-1)
+
+
+class Ensemble(nn.ModuleList):
+    """Independent networks of one shape."""
+
+    def forward(self, *inputs: Tensor) -> Tensor:
+        """What each of them outputs, stacked in front: (members, ...)."""
+        return torch.stack([member(*inputs) for member in self])
+
+
+class Bilinear(nn.Module):
+    """phi(x) . psi(y) / sqrt(D) of several phi and psi: how well x and y belong together.
+
+    D is the width of the last hidden layer.
+    """
+
+    def __init__(self, left: int, right: int, hidden: Sequence[int], members: int) -> None:
+        super().__init__()
+        self.phi = Ensemble(mlp((left, *hidden, hidden[-1])) for _ in range(members))
+        self.psi = Ensemble(mlp((right, *hidden, hidden[-1])) for _ in range(members))
+
+    def forward(self, left: Tensor, right: Tensor) -> Tensor:
+        """Each left with its own right: (B, X), (B, Y) -> (members, B)."""
+        features = self.phi(left) * self.psi(right)
+        return features.sum(-1) / math.sqrt(features.shape[-1])
+
+    def table(self, left: Tensor, right: Tensor) -> Tensor:
+        """Each left with every right: (B, X), (B, Y) -> (members, B, B)."""
+        features = self.phi(left)
+        return features @ self.psi(right).mT / math.sqrt(features.shape[-1])
+
+
+class GaussianActor(nn.Module):
+    """A Gaussian over actions with unit deviation around a learned mean: no tanh, and no LayerNorm inside."""
+
+    def __init__(self, inputs: int, hidden: Sequence[int], actions: int) -> None:
+        super().__init__()
+        self.net = mlp((inputs, *hidden, actions), layer_norm=False)
+        last = self.net[-1]
+        assert isinstance(last, nn.Linear)
+        nn.init.xavier_uniform_(last.weight, gain=0.1)  # starts near zero, well inside the range of actions
+
+    def forward(self, *inputs: Tensor) -> Tensor:
+        """The mean (B, A)."""
+        return self.net(torch.cat(inputs, dim=-1))
+
+
+def log_density(values: Tensor, mean: Tensor) -> Tensor:
+    """Log density of values under a Gaussian with unit deviation: (B, A), (B, A) -> (B,)."""
+    return -0.5 * ((values - mean).square() + math.log(2 * math.pi)).sum(-1)
+
+
+def frozen(module: nn.Module, *inputs: Tensor) -> Tensor:
+    """What a module outputs with its weights taken as constants: gradients reach its inputs and not its weights."""
+    weights = {name: weight.detach() for name, weight in module.named_parameters()}
+    return functional_call(module, weights, inputs)

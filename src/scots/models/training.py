@@ -1,0 +1,310 @@
+"""The one training loop, the base of every model, and slow copies (targets and EMA) by one mechanism.
+
+Batch n and the noise of step n are functions of (seed, n) alone. So nothing random is kept in a checkpoint, and a run
+that was killed and continued equals an uninterrupted one to the bit.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import signal
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from scots.core.config import Config, Seeds
+from scots.core.console import progress
+from scots.core.errors import BadInput
+from scots.core.files import atomic, write_text
+from scots.data.trajectories import Meta, Trajectories
+
+Batch = dict[str, Tensor]
+CHECKPOINT_SECONDS = 60.0
+LOG_POINTS = 200  # rows of metrics.jsonl per run
+
+
+@dataclass(frozen=True)
+class TrainingConfig(Config):
+    """How long and how fast to train; the same for every model."""
+
+    steps: int
+    batch_size: int
+    learning_rate: float
+    weight_decay: float = 0.0
+    schedule: Literal["constant", "cosine"] = "constant"
+    warmup: int = 0  # steps of linear rise of the learning rate
+
+    def __post_init__(self) -> None:
+        if min(self.steps, self.batch_size) < 1 or self.learning_rate <= 0:
+            raise BadInput(f"steps, batch_size and learning_rate must be positive: {self}")
+
+    def rate(self, step: int) -> float:
+        """The learning rate of a step (from 0)."""
+        rise = min(1.0, (step + 1) / (self.warmup + 1))
+        fall = 0.5 * (1 + math.cos(math.pi * step / self.steps)) if self.schedule == "cosine" else 1.0
+        return self.learning_rate * rise * fall
+
+
+class SlowCopy(nn.Module):
+    """A copy of a module that follows it: `copy <- rate * copy + (1 - rate) * module` after every step.
+
+    With warm-up the rate grows as (1 + step) / (10 + step) until it is reached, so that short runs forget their
+    initialisation too. One mechanism serves target networks (no warm-up) and the EMA weights that sample.
+    """
+
+    def __init__(self, source: nn.Module, rate: float, *, warmup: bool = False) -> None:
+        super().__init__()
+        self.copy = deepcopy(source).requires_grad_(False)
+        self.rate, self.warmup = rate, warmup
+
+    def forward(self, *inputs: Tensor, **named: Tensor | None) -> Tensor:
+        """What the copy outputs."""
+        return self.copy(*inputs, **named)
+
+    @torch.no_grad()
+    def follow(self, source: nn.Module, step: int) -> None:
+        """Move towards the source; `step` counts finished steps from 1."""
+        rate = min(self.rate, (1 + step) / (10 + step)) if self.warmup else self.rate
+        torch._foreach_lerp_(list(self.copy.parameters()), list(source.parameters()), 1 - rate)
+
+
+class Model(nn.Module, ABC):
+    """Base of everything that is trained. A subclass says how it is built, what a batch is, and its loss.
+
+    Its config has a field `training: TrainingConfig`.
+    On disk a model is a folder: `config.json` (class, config, sizes, what it was trained on) and `model.safetensors`
+    (weights and normalisers).
+    """
+
+    config_class: ClassVar[type[Config]]
+    meta: Meta = Meta()  # of the data it was trained on
+    seed: int | None = None  # that it was trained with
+
+    def __init__(self, config: Config, sizes: dict[str, int]) -> None:
+        super().__init__()
+        self.config: Any = config
+        self.sizes = sizes
+
+    @classmethod
+    @abstractmethod
+    def for_data(cls, config: Any, data: Trajectories) -> Self:
+        """Build for a dataset: sizes and normalisers come from it."""
+
+    @abstractmethod
+    def batch(self, data: Trajectories, size: int, rng: np.random.Generator) -> Batch:
+        """Draw one batch."""
+
+    @abstractmethod
+    def loss(self, batch: Batch, generator: torch.Generator) -> tuple[Tensor, dict[str, Tensor]]:
+        """The loss to descend and metrics to log."""
+
+    def slow_copies(self) -> list[tuple[SlowCopy, nn.Module]]:
+        """Pairs of a slow copy and the module it follows."""
+        return []
+
+    def forward(self, batch: Batch, generator: torch.Generator) -> tuple[Tensor, dict[str, Tensor]]:
+        """The loss, under the name that data-parallel wrappers call."""
+        return self.loss(batch, generator)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return next(self.parameters()).device
+
+    def save(self, folder: Path) -> None:
+        """Write the folder that `load` reads."""
+        description = {
+            "model": type(self).__name__,
+            "config": self.config.to_dict(),
+            "sizes": self.sizes,
+            "data": self.meta.to_dict(),
+            "seed": self.seed,
+        }
+        text = json.dumps(description, indent=1, sort_keys=True)
+        with atomic(folder / "model.safetensors") as temporary:
+            save_file(_contiguous(self.state_dict()), temporary, {"config": _digest(text)})
+        write_text(folder / "config.json", text)
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        """Rebuild a saved model; anything missing or of the wrong shape is named."""
+        try:
+            text = (folder / "config.json").read_text()
+            description = json.loads(text)
+            if description["model"] != cls.__name__:
+                raise BadInput(f"{folder}: holds a {description['model']}, not a {cls.__name__}")
+            model = cls(cls.config_class.from_dict(description["config"]), description["sizes"])
+            model.meta, model.seed = Meta.from_dict(description.get("data", {})), description.get("seed")
+            header, tensors = _read(folder / "model.safetensors")
+            model.load_state_dict(tensors)
+            if header.get("config", _digest(text)) != _digest(text):
+                raise ValueError("config.json and model.safetensors do not belong together")
+        except (OSError, KeyError, TypeError, AttributeError, ValueError, SafetensorError, RuntimeError) as error:
+            reason = " ".join(str(error).split())
+            raise BadInput(f"{folder}: not a usable {cls.__name__} ({reason}); train it again") from error
+        return model.eval()
+
+
+def _contiguous(state: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {name: tensor.detach().cpu().contiguous() for name, tensor in state.items()}
+
+
+def _read(path: Path) -> tuple[dict[str, str], dict[str, Tensor]]:
+    with safe_open(path, framework="pt") as file:
+        return file.metadata() or {}, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+# ---------------------------------------------------------------------------------------------------------- the loop
+
+
+def fit(model: Model, data: Trajectories, *, seed: int, folder: Path | None = None, label: str | None = None) -> Model:
+    """Train a model on a dataset. With a folder: log there, checkpoint there, and continue what is there.
+
+    Runs on whatever device and number of processes `accelerate` finds (launch with torchrun for more than one).
+    """
+    from accelerate import Accelerator
+
+    accelerator = Accelerator()
+    config: TrainingConfig = model.config.training
+    seeds = Seeds(seed)
+    main = accelerator.is_main_process
+    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    optimizer = torch.optim.AdamW(parameters, config.learning_rate, weight_decay=config.weight_decay, fused=True)
+    run = _Run(folder, model, optimizer, seed) if folder else None
+    first = run.restore() if run else 0
+    if run and main:
+        run.cut_log(first)
+    wrapped, optimizer = accelerator.prepare(model, optimizer)
+    model.meta, model.seed = data.meta, seed
+    model.train()
+    size = max(1, config.batch_size // accelerator.num_processes)
+    rank = accelerator.process_index
+    bar_label = label or f"training {type(model).__name__}"
+    with progress(bar_label, config.steps, "steps", completed=first) as bar, _stop_signals() as stopped:
+        for step in range(first, config.steps):
+            for group in optimizer.param_groups:
+                group["lr"] = config.rate(step)
+            batch = model.batch(data, size, seeds.stream("batch", step, rank))
+            batch = {name: tensor.to(accelerator.device) for name, tensor in batch.items()}
+            generator = torch.Generator().manual_seed(seeds.integer("noise", step, rank))
+            loss, metrics = wrapped(batch, generator)
+            optimizer.zero_grad(set_to_none=True)
+            accelerator.backward(loss)
+            optimizer.step()
+            for slow, source in model.slow_copies():
+                slow.follow(source, step + 1)
+            bar.advance(1)
+            if run and main:
+                run.after(step + 1, loss, metrics, config.steps, stop=bool(stopped))
+            if stopped:
+                raise KeyboardInterrupt
+    model.eval()
+    if run and main:
+        run.finish(model)
+    return model
+
+
+@contextmanager
+def _stop_signals() -> Iterator[list[int]]:
+    """Collect SIGTERM and Ctrl-C instead of dying at once, so that the step is finished and a checkpoint written."""
+    received: list[int] = []
+    before: dict[int, Any] = {}
+    for name in (signal.SIGTERM, signal.SIGINT):
+        try:
+            before[name] = signal.signal(name, lambda number, _: received.append(number))
+        except ValueError:  # not the main thread: signals are someone else's business
+            break
+    try:
+        yield received
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+class _Run:
+    """A training run's folder: metrics as JSONL and TensorBoard, one checkpoint file, and the finished model."""
+
+    def __init__(self, folder: Path, model: Model, optimizer: torch.optim.Optimizer, seed: int) -> None:
+        self.folder, self.model, self.optimizer = folder, model, optimizer
+        self.identity = json.dumps([type(model).__name__, model.config.to_dict(), model.sizes, seed], sort_keys=True)
+        self.path, self.metrics = folder / "checkpoint.safetensors", folder / "metrics.jsonl"
+        self.saved = self.begin = time.monotonic()
+        folder.mkdir(parents=True, exist_ok=True)
+        self._writer: Any = None
+
+    def restore(self) -> int:
+        """Load the checkpoint of the same run, if there is one; give the number of finished steps."""
+        if not self.path.exists():
+            return 0
+        header, tensors = _read(self.path)
+        if header.get("identity") != self.identity:
+            raise BadInput(f"{self.path}: belongs to a run with other settings; remove it or choose another folder")
+        self.model.load_state_dict({name[6:]: value for name, value in tensors.items() if name.startswith("model.")})
+        state = self.optimizer.state_dict()
+        state["state"] = _nested({name[6:]: value for name, value in tensors.items() if name.startswith("state.")})
+        self.optimizer.load_state_dict(state)
+        return int(header["step"])
+
+    def cut_log(self, step: int) -> None:
+        """Forget metrics from after this step: the run that wrote them was killed past its last checkpoint."""
+        lines = self.metrics.read_text().splitlines() if self.metrics.exists() else []
+        kept = [line for line in lines if json.loads(line)["step"] <= step]
+        write_text(self.metrics, "".join(f"{line}\n" for line in kept))
+
+    def after(self, step: int, loss: Tensor, metrics: dict[str, Tensor], steps: int, *, stop: bool) -> None:
+        """Log now and then; checkpoint every minute and before stopping."""
+        if step % max(1, steps // LOG_POINTS) == 0 or step == steps:
+            self._log(step, {name: float(value.detach()) for name, value in {"loss": loss, **metrics}.items()})
+        if stop or time.monotonic() - self.saved > CHECKPOINT_SECONDS:
+            self._checkpoint(step)
+
+    def _log(self, step: int, values: dict[str, float]) -> None:
+        from torch.utils.tensorboard import SummaryWriter
+
+        if self._writer is None:
+            self._writer = SummaryWriter(str(self.folder / "tensorboard"))
+        for name, value in values.items():
+            self._writer.add_scalar(name, value, step)
+        with self.metrics.open("a") as file:
+            file.write(json.dumps({"step": step, "seconds": round(time.monotonic() - self.begin, 2)} | values) + "\n")
+
+    def _checkpoint(self, step: int) -> None:
+        tensors = {f"model.{name}": value for name, value in self.model.state_dict().items()}
+        for number, state in self.optimizer.state_dict()["state"].items():
+            tensors |= {f"state.{number}.{name}": torch.as_tensor(value) for name, value in state.items()}
+        with atomic(self.path) as temporary:
+            save_file(_contiguous(tensors), temporary, metadata={"identity": self.identity, "step": str(step)})
+        self.saved = time.monotonic()
+
+    def finish(self, model: Model) -> None:
+        """Write the model; the checkpoint has served."""
+        if self._writer is not None:
+            self._writer.close()
+        model.save(self.folder)
+        self.path.unlink(missing_ok=True)
+
+
+def _nested(flat: dict[str, Tensor]) -> dict[int, dict[str, Tensor]]:
+    """ "3.exp_avg" -> {3: {"exp_avg": ...}}."""
+    nested: dict[int, dict[str, Tensor]] = {}
+    for name, value in flat.items():
+        number, _, field = name.partition(".")
+        nested.setdefault(int(number), {})[field] = value
+    return nested

@@ -1,0 +1,1 @@
+"""What turns numbers into pictures and pages."""

@@ -1,0 +1,446 @@
+"""What can be measured about augmented data, one function each: visits, walls, joins, dynamics, repeats, distances.
+
+Every function takes `Trajectories` of a size that fits in memory: draw them with `sample`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Self
+
+import faiss
+import numpy as np
+from scipy.stats import spearmanr
+
+from scots.augmenters.embedding import Encoder
+from scots.augmenters.index import SegmentIndex
+from scots.augmenters.refinement import InverseDynamics, unit_quaternions
+from scots.core.config import Config
+from scots.core.errors import BadInput
+from scots.data.trajectories import Array, Normalizer, Trajectories
+from scots.envs.geodesic import Geodesic
+from scots.envs.maze import Maze
+from scots.envs.ogbench import make_environment, seed_environment
+
+BINS_PER_DECADE = 10
+GRID = 16  # cells along the longer side of the positions, where there is no maze
+FINE = 8  # parts of a cell's side in the fine grid
+LATENT_CELLS = 256
+LINE_POINTS = 17  # places looked at on the line of a step, both ends included
+NEAR_CELLS = 8  # pairs of states no more than this many maze cells apart are near
+FEWEST_PAIRS = 50  # in a bin of path lengths: fewer say little
+
+
+def sample(data: Trajectories, states: int, rng: np.random.Generator) -> Trajectories:
+    """Whole trajectories drawn at random, up to this many states of them; all of the data if it has no more."""
+    if data.rows <= states:
+        return data
+    order = rng.permutation(len(data))
+    count = max(1, int(np.searchsorted(np.cumsum(data.lengths[order]), states, side="right")))
+    return data.select(np.sort(order[:count]))
+
+
+def some(rows: Array, count: int, rng: np.random.Generator) -> Array:
+    """At most `count` of these rows, each at most once, in order."""
+    return np.sort(rng.choice(rows, min(count, len(rows)), replace=False))
+
+
+# ------------------------------------------------------------------------------------------------------ distributions
+
+
+@dataclass(frozen=True)
+class Spread(Config):
+    """A set of numbers by its quantiles."""
+
+    count: int
+    p10: float
+    p25: float
+    median: float
+    p75: float
+    p90: float
+    p99: float
+
+    @classmethod
+    def of(cls, values: Array) -> Self:
+        """The spread of at least one value."""
+        quantiles = np.quantile(np.asarray(values, dtype=np.float64), [0.1, 0.25, 0.5, 0.75, 0.9, 0.99])
+        return cls(len(values), *map(float, quantiles))
+
+
+@dataclass(frozen=True)
+class Distribution(Config):
+    """A spread, and a histogram with bins of equal width on a logarithmic scale, where zeros have no place."""
+
+    spread: Spread
+    lowest: int  # bin n begins at 10 ** ((lowest + n) / BINS_PER_DECADE)
+    counts: tuple[int, ...]
+
+    @classmethod
+    def of(cls, values: Array) -> Self:
+        """The distribution of at least one value, none of them negative."""
+        bins = np.floor(np.log10(values[values > 0]) * BINS_PER_DECADE).astype(np.int64)
+        lowest = int(bins.min()) if len(bins) else 0
+        return cls(Spread.of(values), lowest, tuple(map(int, np.bincount(bins - lowest))))
+
+    @property
+    def edges(self) -> Array:
+        """Where the bins begin and end (bins + 1,)."""
+        return 10.0 ** ((self.lowest + np.arange(len(self.counts) + 1)) / BINS_PER_DECADE)
+
+
+# ------------------------------------------------------------------------------------------------------------- visits
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """A division of the states into numbered cells, of which only some may count."""
+
+    number_of: Callable[[Array], Array]  # observations (N, O) -> cell numbers (N,)
+    counted: Array  # (cells,) bool
+
+
+@dataclass(frozen=True)
+class Visits(Config):
+    """Which cells the states of a dataset visit."""
+
+    visited: int  # cells with at least one state
+    cells: int  # that could be visited
+    entropy: float  # of the share of states in each cell, in nats: log(cells) if all are visited equally
+    per_trajectory: Spread  # distinct cells that one trajectory visits
+
+    @property
+    def share(self) -> float:
+        """Of the cells, the share that is visited."""
+        return self.visited / self.cells
+
+
+def maze_cells(maze: Maze, columns: tuple[int, ...], parts: int = 1) -> Cells:
+    """The cells of a maze, each side divided into parts; free ones count."""
+    free = np.kron(~maze.walls, np.ones((parts, parts), dtype=bool))
+    low = np.full(2, -maze.origin - maze.unit / 2)
+    return Cells(_grid(columns, low, maze.unit / parts, free.T.shape), free.T.ravel())
+
+
+def box_cells(data: Trajectories, columns: tuple[int, ...], parts: int = 1) -> Cells:
+    """A grid over the extent of the positions of a dataset; all cells count, places outside go to the nearest."""
+    places = data.observations[:, list(columns)]
+    low, extent = places.min(axis=0), np.ptp(places, axis=0)
+    side = float(extent.max()) / (GRID * parts) or 1.0  # of a dataset that stays where it is
+    shape = tuple(max(1, int(np.ceil(length / side))) for length in extent)
+    return Cells(_grid(columns, low, side, shape), np.ones(int(np.prod(shape)), dtype=bool))
+
+
+def _grid(columns: tuple[int, ...], low: Array, side: float, shape: tuple[int, ...]) -> Callable[[Array], Array]:
+    def number_of(observations: Array) -> Array:
+        place = np.floor((observations[:, list(columns)] - low) / side).astype(np.int64)
+        return np.ravel_multi_index(tuple(place.T), shape, mode="clip")
+
+    return number_of
+
+
+def latent_cells(data: Trajectories, encoder: Encoder, seed: int) -> Cells:
+    """The k-means cells of the latents of a dataset; all count."""
+    latents = np.ascontiguousarray(encoder.encode(data.observations), dtype=np.float32)
+    count = min(LATENT_CELLS, len(latents))
+    means = faiss.Kmeans(latents.shape[1], count, niter=10, seed=seed, min_points_per_centroid=1)
+    means.train(latents)
+
+    def number_of(observations: Array) -> Array:
+        wanted = np.ascontiguousarray(encoder.encode(observations), dtype=np.float32)
+        return means.index.search(wanted, 1)[1][:, 0]
+
+    return Cells(number_of, np.ones(count, dtype=bool))
+
+
+def visits(data: Trajectories, cells: Cells) -> Visits:
+    """How many cells are visited, how evenly, and how many by each trajectory."""
+    number = cells.number_of(data.observations)
+    rows = np.flatnonzero(cells.counted[number])
+    counts = np.bincount(number[rows], minlength=len(cells.counted))
+    shares = counts[counts > 0] / max(1, len(rows))
+    pairs = np.unique(data.episode_of(rows) * len(cells.counted) + number[rows])
+    each = np.bincount(pairs // len(cells.counted), minlength=len(data))
+    entropy = float(-(shares * np.log(shares)).sum()) + 0.0  # a single cell would give -0
+    return Visits(int((counts > 0).sum()), int(cells.counted.sum()), entropy, Spread.of(each))
+
+
+def reach(data: Trajectories, maze: Maze) -> Spread:
+    """Path length in maze cells from where each trajectory starts to the farthest cell it visits."""
+    cells = maze.cell_of(data.positions)
+    farthest = []
+    for begin, end in zip(data.offsets[:-1], data.offsets[1:], strict=True):
+        first = (int(cells[begin, 0]), int(cells[begin, 1]))
+        farthest.append(maze.distances(first)[cells[begin:end, 0], cells[begin:end, 1]].max())
+    return Spread.of(np.array(farthest))
+
+
+@dataclass(frozen=True)
+class Walls(Config):
+    """How often trajectories are where nothing can be."""
+
+    states: float  # share of states inside a wall block
+    trajectories: float  # share of trajectories with any such state
+    steps: float  # share of steps whose straight line touches a wall block
+
+
+def walls(data: Trajectories, maze: Maze) -> Walls:
+    """Shares of states, trajectories and steps that are inside walls or cross them."""
+    inside = maze.in_wall(data.positions)
+    starts = data.window_starts(2)
+    begin, end = data.positions[starts, None], data.positions[starts + 1, None]
+    lines = begin + (end - begin) * np.linspace(0, 1, LINE_POINTS, dtype=np.float32)[:, None]  # (steps, points, 2)
+    crossing = maze.in_wall(lines).any(axis=1)
+    struck = np.logical_or.reduceat(inside, data.offsets[:-1])
+    return Walls(float(inside.mean()), float(struck.mean()), float(crossing.mean()) if len(starts) else 0.0)
+
+
+# -------------------------------------------------------------------------------------------------------------- joins
+
+
+@dataclass(frozen=True)
+class Steps(Config):
+    """Lengths of steps at joins and inside segments, before and after refinement."""
+
+    unrefined_joins: Distribution
+    refined_joins: Distribution
+    recorded: Distribution  # inside segments, as the source recorded them
+    refined: Distribution  # inside segments
+    ratio: float | None  # median at refined joins over median inside refined segments; none where nothing moves
+
+
+@dataclass(frozen=True)
+class Joins(Config):
+    """The steps where one segment follows another."""
+
+    count: int  # joins measured
+    position: Steps  # in units of the position columns
+    state: Steps  # of whole observations, each column in its standard deviations
+
+
+def join_rows(aug: Trajectories) -> tuple[Array, Array]:
+    """Rows of augmented data whose step to the next is a join, and those whose step is inside a segment."""
+    assert aug.source is not None
+    rows = aug.window_starts(2)
+    jumps = aug.source[rows + 1] != aug.source[rows] + 1
+    return rows[jumps], rows[~jumps]
+
+
+def joins(data: Trajectories, aug: Trajectories, columns: tuple[int, ...], scale: Normalizer) -> Joins | None:
+    """Compare steps at joins with steps inside segments; None if there is no join."""
+    assert aug.source is not None
+    source_rows, (at_joins, inside) = aug.source, join_rows(aug)
+    if not len(at_joins) or not len(inside):
+        return None
+
+    def steps(wanted: list[int], units: Array) -> Steps:
+        def lengths(observations: Array, rows: Array, following: Array) -> Array:
+            change = observations[following][:, wanted] - observations[rows][:, wanted]
+            return np.linalg.norm(change / units, axis=1)
+
+        source, next_source = source_rows[:-1], source_rows[1:]
+        before = [lengths(data.observations, source[rows], next_source[rows]) for rows in (at_joins, inside)]
+        after = [lengths(aug.observations, rows, rows + 1) for rows in (at_joins, inside)]
+        medians = [float(np.median(values)) for values in after]
+        return Steps(
+            unrefined_joins=Distribution.of(before[0]),
+            refined_joins=Distribution.of(after[0]),
+            recorded=Distribution.of(before[1]),
+            refined=Distribution.of(after[1]),
+            ratio=medians[0] / medians[1] if medians[1] > 0 else None,
+        )
+
+    everything = list(range(data.observations.shape[1]))
+    return Joins(len(at_joins), steps(list(columns), np.ones(len(columns))), steps(everything, scale.std))
+
+
+@dataclass(frozen=True)
+class Repeats(Config):
+    """How much of the augmented data is the same again."""
+
+    trajectories: float  # share of trajectories whose source rows are those of an earlier one
+    segments: int  # distinct runs of source rows between joins
+    reused: float  # share of these that are used more than once
+
+
+def repeats(aug: Trajectories) -> Repeats:
+    """Count trajectories and segments that come from the same source rows."""
+    assert aug.source is not None
+    first = np.concatenate([aug.offsets[:-1], join_rows(aug)[0] + 1])
+    first.sort()
+    last = np.append(first[1:], aug.rows) - 1
+    uses = np.unique(np.stack([aug.source[first], aug.source[last]]), axis=1, return_counts=True)[1]
+    runs = (aug.source[begin:end] for begin, end in zip(aug.offsets[:-1], aug.offsets[1:], strict=True))
+    distinct = {hashlib.blake2b(run.tobytes(), digest_size=16).digest() for run in runs}
+    return Repeats(1 - len(distinct) / len(aug), len(uses), float((uses > 1).mean()))
+
+
+@dataclass(frozen=True)
+class Nearest(Config):
+    """Distances to the nearest of a sample of original states."""
+
+    keys: int  # original states compared with
+    position: Spread  # of augmented states, in units of the position columns
+    position_floor: Spread  # of original states that are not in the sample
+    state: Spread  # of whole observations, each column in its standard deviations
+    state_floor: Spread
+
+
+def nearest(
+    data: Trajectories,
+    aug: Trajectories,
+    columns: tuple[int, ...],
+    scale: Normalizer,
+    counts: tuple[int, int],
+    rng: np.random.Generator,
+) -> Nearest:
+    """How far augmented states are from original ones; `counts` are the states that look and those looked at."""
+    held = min(counts[0], data.rows // 2)
+    drawn = rng.permutation(data.rows)[: held + counts[1]]
+    original, keys = data.observations[drawn[:held]], data.observations[drawn[held:]]
+    augmented = aug.observations[some(np.arange(aug.rows), counts[0], rng)]
+
+    def spreads(view: Callable[[Array], Array]) -> tuple[Spread, Spread]:
+        index = SegmentIndex.build(view(keys), "exact", seed=0)
+        searched = (index.search(view(queries), 1)[0][:, 0] for queries in (augmented, original))
+        found = [Spread.of(distances) for distances in searched]
+        return found[0], found[1]
+
+    return Nearest(len(keys), *spreads(lambda states: states[:, list(columns)]), *spreads(scale.normalize))
+
+
+# ----------------------------------------------------------------------------------------------------------- dynamics
+
+
+@dataclass(frozen=True)
+class Dynamics(Config):
+    """Dynamic MSE: squared distance from where the true simulator gets by the action to the next state."""
+
+    unrefined_joins: Distribution
+    refined_joins: Distribution
+    refined: Distribution  # inside segments
+    recorded: Distribution  # original steps and their actions: the floor that rounding leaves
+    relabelled: Distribution | None  # original steps by inverse dynamics: the floor that labelling leaves
+
+
+def dynamics(
+    data: Trajectories, aug: Trajectories, inverse: InverseDynamics | None, count: int, rng: np.random.Generator
+) -> Dynamics | None:
+    """Dynamic MSE of about `count` steps of each kind; None without actions, joins or the environment.
+
+    Steps over joins that are not refined have no actions of their own: they get those of the inverse dynamics, or those
+    of the refined step where there is no such model.
+    """
+    environment = environment_of(data)
+    at_joins, inside = (some(rows, count, rng) for rows in join_rows(aug))
+    if environment is None or data.actions is None or aug.actions is None or not len(at_joins) or not len(inside):
+        return None
+    assert aug.source is not None
+    seed_environment(environment, rng)
+    rows = data.random_rows(2, count, rng)
+    recorded = data.windows(rows, 2)
+    across = data.observations[np.stack([aug.source[at_joins], aug.source[at_joins + 1]], axis=1)]
+
+    def errors(pairs: Array, actions: Array) -> Distribution:
+        reached = simulate(environment, pairs[:, 0], actions, data.meta.quaternions)
+        return Distribution.of(np.square(reached - pairs[:, 1]).sum(axis=1))
+
+    return Dynamics(
+        unrefined_joins=errors(across, inverse.label(across)[:, 0] if inverse else aug.actions[at_joins]),
+        refined_joins=errors(aug.windows(at_joins, 2), aug.actions[at_joins]),
+        refined=errors(aug.windows(inside, 2), aug.actions[inside]),
+        recorded=errors(recorded, data.actions[rows]),
+        relabelled=errors(recorded, inverse.label(recorded)[:, 0]) if inverse else None,
+    )
+
+
+def environment_of(data: Trajectories) -> Any:
+    """The simulator that a dataset's observations are states of; None if there is none, or it is not installed."""
+    try:
+        environment = make_environment(data.meta)
+    except BadInput:
+        return None
+    return environment if environment.get_ob().size == data.observations.shape[1] else None
+
+
+def simulate(environment: Any, states: Array, actions: Array, quaternions: tuple[int, ...] = ()) -> Array:
+    """Where the true simulator gets from each state (B, O) by each action (B, A) in one step: (B, O) float64.
+
+    A state is positions followed by velocities; positions alone stand still.
+    """
+    states = unit_quaternions(states.astype(np.float64), quaternions)
+    positions, velocities = environment.model.nq, environment.model.nv
+    reached = np.empty_like(states)
+    for number, (state, action) in enumerate(zip(states, actions.astype(np.float64), strict=True)):
+        environment.data.qacc_warmstart[:] = 0  # otherwise the row before would leave a trace
+        moving = state[positions:] if len(state) > positions else np.zeros(velocities)
+        environment.set_state(state[:positions], moving)
+        reached[number] = environment.step(action)[0]
+    return reached
+
+
+@dataclass(frozen=True)
+class Residual(Config):
+    """How well inverse dynamics predict recorded actions."""
+
+    transitions: int  # measured
+    held_out: bool  # they are of the validation twin, not of what the model was trained on
+    error: float  # mean squared error of an action's component
+    variance: float  # of the recorded components: the error of always predicting their mean
+
+
+def residual(
+    data: Trajectories, inverse: InverseDynamics, held_out: bool, count: int, rng: np.random.Generator
+) -> Residual:
+    """Predict recorded actions from the states before and after them."""
+    assert data.actions is not None
+    rows = data.random_rows(2, count, rng)
+    error = inverse.label(data.windows(rows, 2))[:, 0] - data.actions[rows]
+    return Residual(count, held_out, float(np.square(error).mean()), float(data.actions[rows].var(axis=0).mean()))
+
+
+# -------------------------------------------------------------------------------------------------------- calibration
+
+
+@dataclass(frozen=True)
+class Calibration(Config):
+    """Distance in the latent space against the length of the shortest path."""
+
+    pairs: int
+    near: float | None  # rank correlation (Spearman) of pairs at most NEAR_CELLS maze cells apart
+    all: float | None  # rank correlation of all pairs
+    path: tuple[float, ...]  # the middle of each bin of path lengths, one maze cell wide
+    mean: tuple[float, ...]  # latent distance in the bin
+    low: tuple[float, ...]  # its 10 % quantile
+    high: tuple[float, ...]  # its 90 % quantile
+
+
+def calibration(
+    data: Trajectories, encoder: Encoder, maze: Maze, counts: tuple[int, int], rng: np.random.Generator
+) -> Calibration:
+    """Compare latent and path distances between some states and some others, each with each."""
+    starts, goals = (data.observations[some(np.arange(data.rows), count, rng)] for count in counts)
+    columns = list(data.meta.position)
+    path = Geodesic(maze).distances(starts[:, columns], goals[:, columns])
+    latent = np.linalg.norm(encoder.encode(starts)[:, None] - encoder.encode(goals), axis=2)
+    latent, path = latent[np.isfinite(path)], path[np.isfinite(path)]
+    bins = (path / maze.unit).astype(np.int64)
+    used = np.flatnonzero(np.bincount(bins) >= FEWEST_PAIRS)
+    groups = [latent[bins == number] for number in used]
+    near = path <= NEAR_CELLS * maze.unit
+    return Calibration(
+        pairs=len(path),
+        near=_rank_correlation(path[near], latent[near]),
+        all=_rank_correlation(path, latent),
+        path=tuple(float(number + 0.5) * maze.unit for number in used),
+        mean=tuple(float(group.mean()) for group in groups),
+        low=tuple(float(np.quantile(group, 0.1)) for group in groups),
+        high=tuple(float(np.quantile(group, 0.9)) for group in groups),
+    )
+
+
+def _rank_correlation(first: Array, second: Array) -> float | None:
+    if len(first) < 2 or np.ptp(first) == 0 or np.ptp(second) == 0:
+        return None
+    return float(spearmanr(first, second).statistic)

@@ -1,0 +1,308 @@
+"""Episodes to look at: where the agent went, by which plans, as a picture from above and as a film."""
+
+from __future__ import annotations
+
+import copy
+import math
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from scots.core.console import console, progress
+from scots.core.errors import BadInput
+from scots.core.files import atomic
+from scots.data.trajectories import Array, Meta
+from scots.envs.maze import maze_of
+from scots.envs.ogbench import make_environment
+from scots.envs.vector import Task
+from scots.evaluation.control import Controller, SubgoalController
+from scots.evaluation.rollout import Episode, run
+from scots.reporting.maps import INK, draw_maze
+
+if TYPE_CHECKING:
+    from matplotlib.animation import AbstractMovieWriter
+    from matplotlib.axes import Axes
+    from matplotlib.collections import LineCollection
+    from matplotlib.figure import Figure
+
+COLUMNS = 3  # panels in a row
+PLAN, SUBGOAL, GOAL = "#2e6f95", "#f2c14e", "#d1495b"
+TIME = "plasma"  # colours of the way gone, from the first step to the last
+DOTS = 40  # drawn on a plan, at most: some plans have a waypoint for every step
+FRAMES = 60  # of a film, at most: longer episodes skip steps
+PER_SECOND = 12
+HOLD = 12  # frames for which the end stands still
+PIXELS = 240  # sides of what the camera sees
+PALE = 0.6  # of its colours, so that what is drawn over them stands out
+FILM_DPI = 80
+
+
+# ------------------------------------------------------------------------------------------------------------ recording
+
+
+@dataclass(frozen=True, eq=False)
+class Rollout:
+    """A recorded episode and what it was heading for."""
+
+    episode: Episode
+    plans: dict[int, Array] = field(default_factory=dict)  # step a plan was made at -> its waypoints (W, P)
+    subgoals: list[Array] = field(default_factory=list)  # at each step (P,); none without a planner
+
+    def plan_at(self, step: int) -> Array:
+        """The waypoints that were followed at a step (W, P); none without a planner."""
+        made = max((at for at in self.plans if at <= step), default=None)
+        return np.empty((0, 2)) if made is None else self.plans[made]
+
+
+class Recorder:
+    """A controller that leaves all to another and notes its plans and subgoals, in the order episodes are begun."""
+
+    def __init__(self, controller: Controller) -> None:
+        self._controller = controller
+        self.execution = controller.execution
+        self.plans: list[dict[int, Array]] = []
+        self.subgoals: list[list[Array]] = []
+
+    def begin(self, seeds: Sequence[int]) -> None:
+        """Start new episodes; the notes on those before stay."""
+        self._controller.begin(seeds)
+        self._first = len(self.plans)
+        self.plans += [{} for _ in seeds]
+        self.subgoals += [[] for _ in seeds]
+
+    def act(self, episodes: Array, observations: Array, goals: Array) -> Array:
+        """The other controller's actions."""
+        actions = self._controller.act(episodes, observations, goals)
+        if isinstance(self._controller, SubgoalController):
+            self._note(self._controller, episodes)
+        return actions
+
+    def _note(self, controller: SubgoalController, episodes: Array) -> None:
+        for episode, planned, subgoal in zip(
+            episodes, controller.planned(episodes), controller.subgoals(episodes), strict=True
+        ):
+            plans, subgoals = self.plans[self._first + episode], self.subgoals[self._first + episode]
+            if planned > len(plans):
+                plans[len(subgoals)] = controller.plans(episode)[:: controller.planner.stride].copy()
+            subgoals.append(subgoal)
+
+
+def record(
+    controller: Controller, meta: Meta, tasks: Sequence[Task], *, max_steps: int, seed: int = 0
+) -> list[Rollout]:
+    """One episode of each task: the first of those that an evaluation with this seed runs."""
+    if isinstance(controller, SubgoalController):
+        controller = copy.copy(controller)
+        controller.whole = True  # what is not walked is drawn too
+    recorder = Recorder(controller)
+    episodes = run(recorder, meta, tasks, episodes=1, max_steps=max_steps, seed=seed, workers=1, record=True)
+    return [Rollout(*parts) for parts in zip(episodes, recorder.plans, recorder.subgoals, strict=True)]
+
+
+# -------------------------------------------------------------------------------------------------------------- picture
+
+
+def rollouts_figure(rollouts: Sequence[Rollout], meta: Meta, path: Path) -> None:
+    """Write a PNG with a panel per task: the first plan, all subgoals, and the way gone, coloured by time."""
+    figure, panels = _panels(rollouts, meta)
+    for axes, rollout in zip(panels, rollouts, strict=True):
+        draw_maze(axes, maze_of(meta))
+        way = _Way(axes, rollout, meta, _longest(rollouts), dot=3.4)
+        way.show_plan(rollout.plan_at(0))
+        way.show_subgoals(np.array(rollout.subgoals))
+        way.show_path(rollout.episode.steps)
+    _legend(figure, panels, way)
+    with atomic(path) as temporary:
+        figure.savefig(temporary, dpi=120, format="png")
+
+
+class _Way:
+    """What is drawn of one rollout, on top of the maze or of what the camera sees."""
+
+    def __init__(self, axes: Axes, rollout: Rollout, meta: Meta, longest: int, dot: float) -> None:
+        columns = list(meta.position[:2])
+        assert rollout.episode.observations is not None
+        self._places = rollout.episode.observations[:, columns]
+        planned = bool(rollout.plans)
+        self._plan = axes.plot([], [], "-o", color=PLAN, markersize=3.2, linewidth=0.9, zorder=3)[0]
+        self._plan.set_label("plan" if planned else "")
+        self._subgoals = axes.plot([], [], "o", color=SUBGOAL, markeredgecolor=INK, markeredgewidth=0.4, zorder=5)[0]
+        self._subgoals.set(label="subgoal" if planned else "", markersize=dot)
+        self.path = _path(axes, longest)
+        for place, shape, colour, size, label in (
+            (self._places[0], "o", "none", 8, "start"),
+            (rollout.episode.goal[columns], "*", GOAL, 14, "goal"),
+        ):
+            [mark] = axes.plot(*place, shape, markersize=size, markeredgecolor=INK, zorder=6, label=label)
+            mark.set_markerfacecolor(colour)
+        axes.update_datalim(self._places)  # all of it shows, also where there are no walls to set the limits
+        axes.autoscale_view()
+
+    def show_plan(self, waypoints: Array) -> None:
+        """Draw waypoints (W, P) as dots joined by a line."""
+        self._plan.set_data(*waypoints.T)
+        self._plan.set_markevery(max(1, math.ceil(len(waypoints) / DOTS)))
+
+    def show_subgoals(self, subgoals: Array) -> None:
+        """Draw subgoals (B, P) as rings."""
+        self._subgoals.set_data(*subgoals.reshape(-1, 2).T)
+
+    def show_path(self, step: int) -> None:
+        """Draw the way gone up to a step."""
+        places = self._places[: step + 1]
+        self.path.set_segments(list(np.stack([places[:-1], places[1:]], axis=1)))
+        self.path.set_array(np.arange(len(places) - 1))
+
+
+def _path(axes: Axes, longest: int) -> LineCollection:
+    from matplotlib.collections import LineCollection
+    from matplotlib.colors import Normalize
+
+    path = LineCollection([], cmap=TIME, norm=Normalize(0, longest), linewidths=2.8, capstyle="round", zorder=4)
+    axes.add_collection(path, autolim=False)
+    return path
+
+
+def _longest(rollouts: Sequence[Rollout]) -> int:
+    return max(rollout.episode.steps for rollout in rollouts)
+
+
+def _panels(rollouts: Sequence[Rollout], meta: Meta) -> tuple[Figure, list[Axes]]:
+    """A figure with a titled panel of the maze's shape for each rollout."""
+    from matplotlib.figure import Figure  # the object interface: no display, no global state
+
+    columns = min(COLUMNS, len(rollouts))
+    rows = math.ceil(len(rollouts) / columns)
+    maze = maze_of(meta)
+    height, width = maze.walls.shape if maze else (1, 1)
+    figure = Figure(figsize=(3.4 * columns + 1, (3.4 * height / width + 0.3) * rows + 0.6), layout="compressed")
+    panels = list(np.ravel(figure.subplots(rows, columns, squeeze=False)))
+    for axes, rollout in zip(panels, rollouts, strict=False):
+        episode = rollout.episode
+        name = f"task {episode.task.number}" if episode.task.number else "own task"
+        outcome = "reached" if episode.success else "not reached"
+        axes.set_title(f"{name}: {outcome} in {episode.steps:,} steps", fontsize=10)
+        axes.set_xticks([])
+        axes.set_yticks([])
+        axes.set_aspect("equal")
+    for axes in panels[len(rollouts) :]:
+        axes.set_axis_off()
+    figure.suptitle(meta.dataset or "", fontsize=12)
+    return figure, panels[: len(rollouts)]
+
+
+def _legend(figure: Figure, panels: list[Axes], way: _Way) -> None:
+    handles, labels = panels[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False, fontsize=9)
+    figure.colorbar(way.path, ax=panels, shrink=0.6, label="environment step")
+
+
+# ----------------------------------------------------------------------------------------------------------------- film
+
+
+def film(rollouts: Sequence[Rollout], meta: Meta, path: Path) -> None:
+    """Write a GIF or MP4, by the name's end: all rollouts at once as the environment's camera sees them.
+
+    Plans, subgoals and the way gone are drawn over it. Where the camera does not work there are the walls instead.
+    """
+    writer = film_writer(path)
+    figure, panels = _panels(rollouts, meta)
+    camera = camera_of(meta)
+    scenes = [
+        _Scene(axes, rollout, meta, _longest(rollouts), camera) for axes, rollout in zip(panels, rollouts, strict=True)
+    ]
+    _legend(figure, panels, scenes[0].way)
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")  # it is laid out now: doing so in every frame would take longer than drawing
+    steps = np.unique(np.linspace(0, _longest(rollouts), FRAMES).astype(int))
+    steps = np.append(steps, np.full(HOLD, steps[-1]))
+    with atomic(path) as temporary, TemporaryDirectory() as folder, progress("filming", len(steps), "frames") as bar:
+        draft = Path(folder) / path.name  # writers go by the name's end, which a temporary name has not
+        with writer.saving(figure, str(draft), FILM_DPI):
+            for step in steps:
+                for scene in scenes:
+                    scene.show(int(step))
+                writer.grab_frame()
+                bar.advance()
+        shutil.copyfile(draft, temporary)
+
+
+def film_writer(path: Path) -> AbstractMovieWriter:
+    """What writes a film of this name here, if anything does."""
+    from matplotlib.animation import FFMpegWriter, PillowWriter
+
+    if path.suffix.lower() == ".gif":
+        return PillowWriter(fps=PER_SECOND)
+    if path.suffix.lower() != ".mp4":
+        raise BadInput(f"{path}: a film is a .gif or an .mp4 file")
+    if not FFMpegWriter.isAvailable():
+        raise BadInput(f"{path}: MP4 needs ffmpeg, which is not on PATH; install it, or write a .gif")
+    return FFMpegWriter(fps=PER_SECOND)
+
+
+class _Scene:
+    """One panel of a film."""
+
+    def __init__(self, axes: Axes, rollout: Rollout, meta: Meta, longest: int, camera: Camera | None) -> None:
+        self._rollout, self._camera, self._columns = rollout, camera, list(meta.position[:2])
+        self._shown = 0
+        if camera:
+            self._view = axes.imshow(self._seen(0), extent=camera.extent, alpha=PALE, zorder=1)
+        draw_maze(axes, maze_of(meta))
+        self.way = _Way(axes, rollout, meta, longest, dot=6)
+
+    def show(self, step: int) -> None:
+        """Draw the moment after so many steps; when the episode is over it stays as it was."""
+        step = min(step, self._rollout.episode.steps)
+        if self._camera and step != self._shown:
+            self._view.set_data(self._seen(step))
+        self.way.show_plan(self._rollout.plan_at(step))
+        self.way.show_subgoals(np.array(self._rollout.subgoals[:step][-1:]))
+        self.way.show_path(step)
+        self._shown = step
+
+    def _seen(self, step: int) -> Array:
+        episode = self._rollout.episode
+        assert self._camera is not None
+        assert episode.observations is not None
+        return self._camera.frame(episode.observations[step], episode.goal[self._columns])
+
+
+class Camera:
+    """The environment's own view of a maze, straight from above."""
+
+    def __init__(self, meta: Meta) -> None:
+        self._environment: Any = make_environment(meta, render_mode="rgb_array", width=PIXELS, height=PIXELS)
+        self._environment.model.light_castshadow[:] = 0  # without a graphics card they take most of the time
+        self._environment.reset()
+        self._environment.render()  # only this tells whether there is anything to draw with
+
+    @property
+    def extent(self) -> tuple[float, float, float, float]:
+        """Left, right, lower and upper edge of the floor that is seen."""
+        camera = self._environment.custom_camera
+        half = camera.distance * math.tan(math.radians(self._environment.model.vis.global_.fovy) / 2)
+        x, y = camera.lookat[:2]
+        return x - half, x + half, y - half, y + half
+
+    def frame(self, state: Array, goal: Array) -> Array:
+        """What is seen of a state (O,) and a goal (2,): an image (height, width, 3)."""
+        positions, velocities = self._environment.model.nq, self._environment.model.nv
+        moving = state[positions:] if len(state) > positions else np.zeros(velocities)
+        self._environment.set_goal(goal_xy=goal)
+        self._environment.set_state(state[:positions], moving)
+        return self._environment.render()
+
+
+def camera_of(meta: Meta) -> Camera | None:
+    """The camera of a dataset's environment, if it has one and there is something to draw with."""
+    try:
+        return Camera(meta)
+    except Exception as error:  # every graphics library fails in its own way, and a film without it is still a film
+        console.print(f"no camera, drawing from above ({error})", markup=False, highlight=False, soft_wrap=True)
+        return None

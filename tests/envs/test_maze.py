@@ -1,0 +1,94 @@
+"""Maze geometry against the facts of the OGBench mazes and a naive search."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from scots.core.errors import BadInput
+from scots.data.trajectories import Meta
+from scots.envs.maze import MAZES, load_maze, maze_of, parse_maze
+
+TASK_LENGTHS = {"medium": [10, 10, 6, 10, 8], "large": [15, 19, 12, 14, 15], "giant": [30, 26, 30, 26, 17]}
+FREE_CELLS = {"medium": 26, "large": 46, "giant": 86}
+
+
+@pytest.mark.parametrize("name", TASK_LENGTHS)
+def test_known_lengths_and_sizes(name: str):
+    maze = MAZES[name]
+    assert [maze.distances(goal)[start] for start, goal in maze.tasks] == TASK_LENGTHS[name]
+    assert len(maze.cells) == FREE_CELLS[name]
+
+
+@pytest.mark.parametrize("maze", MAZES.values(), ids=list(MAZES))
+def test_distances_match_relaxation(maze):
+    """Bellman-Ford over all cells, the slow obvious way."""
+    goal = maze.cells[len(maze.cells) // 2]
+    far = 10_000
+    slow = dict.fromkeys(maze.cells, far) | {goal: 0}
+    for _ in maze.cells:
+        for i, j in maze.cells:
+            near = [slow.get(cell, far) for cell in ((i - 1, j), (i + 1, j), (i, j - 1), (i, j + 1))]
+            slow[i, j] = min(slow[i, j], 1 + min(near))
+    fast = maze.distances(goal)
+    assert all(fast[cell] == (-1 if slow[cell] >= far else slow[cell]) for cell in maze.cells)
+
+
+@pytest.mark.parametrize("maze", MAZES.values(), ids=list(MAZES))
+def test_following_waypoints_takes_the_shortest_path(maze):
+    goal = maze.cells[-1]
+    table = maze.waypoints(goal)
+    for start in maze.cells:
+        cell, steps = start, 0
+        while cell != goal and maze.distances(goal)[start] >= 0:
+            cell = tuple(int(n) for n in maze.cell_of(table[cell]))
+            steps += 1
+        assert steps == max(maze.distances(goal)[start], 0)
+
+
+def test_cells_and_positions_are_inverse():
+    maze = MAZES["giant"]
+    cells = np.array(maze.cells)
+    assert (maze.cell_of(maze.centre(cells)) == cells).all()
+    assert (maze.cell_of(maze.centre(cells) + 1.99) == cells).all()
+    assert maze.centre((1, 1)).tolist() == [0, 0]
+    assert not maze.in_wall(maze.centre(cells)).any()
+    assert maze.in_wall(np.array([[-4.0, -4.0], [4.0, 0.0]])).all()
+
+
+def test_junctions_are_the_cells_that_are_not_straight_corridor():
+    maze = parse_maze(("#####", "#...#", "#.#.#", "#...#", "#####"), "ring")
+    assert set(maze.cells) - set(maze.junctions) == {(1, 2), (2, 1), (2, 3), (3, 2)}
+
+
+def test_text_round_trip_and_meta(tmp_path: Path):
+    maze = MAZES["large"]
+    path = tmp_path / "mine.txt"
+    path.write_text("\n".join(maze.to_text()))
+    again = load_maze(path)
+    assert again.name == "mine"
+    assert again.tasks == maze.tasks
+    assert np.array_equal(again.walls, maze.walls)
+    assert maze_of(Meta(maze=again.to_text())).tasks == maze.tasks
+    assert maze_of(Meta(environment="antmaze-giant-v0")) is MAZES["giant"]
+    assert maze_of(Meta(environment="hopper-medium-v2")) is None
+    assert maze_of(Meta()) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("####\n#..#\n###", "equal length"),
+        ("####\n#..#\n#.##", "border"),
+        ("####\n#.##\n####", "two free cells"),
+        ("####\n#..#\n####\n1,1 -> 0,0", "must join two free cells"),
+        ("#####\n#.#.#\n#####\n1,1 -> 1,3", "by a path"),
+        ("####\n#xx#\n####", "line 2"),
+        ("", "at least 3"),
+    ],
+)
+def test_bad_maze_files_are_named(tmp_path: Path, text: str, complaint: str):
+    path = tmp_path / "bad.txt"
+    path.write_text(text)
+    with pytest.raises(BadInput, match=rf"bad\.txt: .*{complaint}"):
+        load_maze(path)

@@ -1,0 +1,148 @@
+"""The process, its conversions and its solvers against closed forms."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scots.models import diffusion
+from scots.models.diffusion import SamplingConfig
+
+
+def test_schedule_check_values():
+    alpha, sigma = diffusion.alpha_sigma(torch.tensor([0.001, 0.25, 0.5, 1.0], dtype=torch.float64))
+    np.testing.assert_allclose(alpha, [0.99995, 0.7237, 0.2812, 0.00657], rtol=2e-3)
+    np.testing.assert_allclose(sigma, [0.0105, 0.6902, 0.9597, 0.99998], rtol=5e-3)
+    np.testing.assert_allclose(alpha**2 + sigma**2, 1)
+
+
+@given(st.integers(0, 2**31), st.sampled_from(["eps", "x0", "v"]))
+def test_every_prediction_gives_back_the_clean_sequence(seed: int, kind: diffusion.Prediction):
+    generator = torch.Generator().manual_seed(seed)
+    clean, noise = torch.randn(2, 5, 4, 3, generator=generator, dtype=torch.float64)
+    time = diffusion.draw_times(5, generator).double()
+    output = diffusion.target(kind, clean, time, noise)
+    again = diffusion.to_clean(kind, output, diffusion.noised(clean, time, noise), time)
+    torch.testing.assert_close(again, clean, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("order", [1, 2])
+def test_a_point_mass_is_reached_exactly(order):
+    """The exact denoiser of a single sequence always answers it; any solver must end there up to the last noise."""
+    point = torch.randn(1, 6, 2, dtype=torch.float64)
+    nothing = torch.zeros(6, 1, dtype=torch.bool)
+    config = SamplingConfig(steps=5, order=order, temperature=1.0)
+    drawn = diffusion.sample(
+        lambda x, t: point.expand_as(x), torch.zeros(8, 6, 2, dtype=torch.float64), nothing, config, torch.Generator()
+    )
+    alpha, sigma = diffusion.alpha_sigma(torch.tensor(diffusion.FIRST_TIME, dtype=torch.float64))
+    assert (drawn - alpha * point).abs().max() < 5 * sigma
+
+
+def gaussian_error(steps: int, order: int) -> float:
+    """Distance from the exact result for data N(0, deviation^2): the flow scales noise with the spread of x_t."""
+    deviation = 0.3
+
+    def denoise(sequence, time):
+        alpha, sigma = diffusion.alpha_sigma(time)
+        gain = alpha * deviation**2 / (alpha**2 * deviation**2 + sigma**2)
+        return gain[:, None, None] * sequence
+
+    config = SamplingConfig(steps=steps, order=order, temperature=1.0)
+    shape, nothing = (4, 3, 2), torch.zeros(3, 1, dtype=torch.bool)
+    drawn = diffusion.sample(
+        denoise, torch.zeros(shape, dtype=torch.float64), nothing, config, torch.Generator().manual_seed(0)
+    )
+    noise = torch.randn(shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+
+    def spread(time: float) -> float:
+        alpha, sigma = (float(level) for level in diffusion.alpha_sigma(torch.tensor(time, dtype=torch.float64)))
+        return math.sqrt(alpha**2 * deviation**2 + sigma**2)
+
+    exact = noise * spread(diffusion.FIRST_TIME) / spread(1.0)
+    if order == 2:  # ends with the clean estimate
+        exact = denoise(exact, torch.full((4,), diffusion.FIRST_TIME, dtype=torch.float64))
+    return float((drawn - exact).abs().max())
+
+
+def test_solvers_converge_at_their_order():
+    first, second = ([gaussian_error(steps, order) for steps in (40, 80, 160)] for order in (1, 2))
+    assert first[0] / first[1] == pytest.approx(2, rel=0.15)
+    assert first[1] / first[2] == pytest.approx(2, rel=0.15)
+    assert second[0] / second[1] == pytest.approx(4, rel=0.25)
+    assert second[1] / second[2] == pytest.approx(4, rel=0.25)
+
+
+def test_eight_second_order_steps_beat_twenty_of_ddim():
+    assert gaussian_error(8, 2) < gaussian_error(20, 1) / 4
+
+
+@pytest.mark.parametrize("order", [1, 2])
+def test_time_grids_run_from_noise_to_data(order):
+    grid = diffusion.time_grid(SamplingConfig(steps=20, order=order))
+    assert len(grid) == 21 if order == 1 else 20
+    assert (grid.diff() < 0).all()
+    assert grid[0].item() == pytest.approx(1)
+    assert grid[-1].item() == pytest.approx(diffusion.FIRST_TIME)
+
+
+def test_ddim_step_is_the_textbook_formula():
+    """One sampling step equals a' x0 + s' eps with eps from the current sequence."""
+    generator = torch.Generator().manual_seed(1)
+    fixed, nothing = torch.zeros(2, 3, 1, dtype=torch.float64), torch.zeros(3, 1, dtype=torch.bool)
+    seen = []
+
+    def denoise(sequence, time):
+        seen.append((sequence, time))
+        return torch.sin(sequence)
+
+    drawn = diffusion.sample(denoise, fixed, nothing, SamplingConfig(steps=1, temperature=0.5), generator)
+    sequence, time = seen[0]
+    assert float(time[0]) == 1.0
+    alpha, sigma = diffusion.alpha_sigma(time.double())
+    later_alpha, later_sigma = diffusion.alpha_sigma(torch.tensor(diffusion.FIRST_TIME, dtype=torch.float64))
+    eps = (sequence - alpha[0] * torch.sin(sequence)) / sigma[0]
+    torch.testing.assert_close(drawn, later_alpha * torch.sin(sequence) + later_sigma * eps)
+
+
+def test_network_calls_and_their_times():
+    times = []
+
+    def denoise(sequence, time):
+        times.append(float(time[0]))
+        return sequence
+
+    diffusion.sample(
+        denoise, torch.zeros(1, 3, 1), torch.zeros(3, 1, dtype=torch.bool), SamplingConfig(steps=20), torch.Generator()
+    )
+    assert len(times) == 20
+    assert times[0] == 1.0
+    assert times[-1] == pytest.approx(0.05095)
+
+
+@given(st.integers(0, 2**31), st.integers(2, 8), st.sampled_from([1, 2]))
+def test_clamped_entries_are_bit_equal_at_every_step(seed: int, tokens: int, order):
+    generator = torch.Generator().manual_seed(seed)
+    fixed, mask = torch.randn(3, tokens, 2, generator=generator), diffusion.ends_mask(tokens)
+    ends = fixed[:, [0, -1]].clone()
+
+    def denoise(sequence, time):
+        assert torch.equal(sequence[:, [0, -1]], ends)
+        return torch.tanh(sequence)
+
+    drawn = diffusion.sample(denoise, fixed, mask, SamplingConfig(steps=6, order=order), generator)
+    assert torch.equal(drawn[:, [0, -1]], ends)
+
+
+@given(st.integers(1, 9), st.integers(0, 2**31))
+def test_hold_repeats_one_state(tokens: int, seed: int):
+    generator = torch.Generator().manual_seed(seed)
+    sequence = torch.randn(4, tokens, 2, generator=generator)
+    last = torch.randint(tokens, (4,), generator=generator)
+    held = diffusion.hold_after(sequence, last)
+    for row, stop in enumerate(last.tolist()):
+        assert torch.equal(held[row, : stop + 1], sequence[row, : stop + 1])
+        assert (held[row, stop:] == sequence[row, stop]).all()

@@ -1,0 +1,242 @@
+"""The loop: exact resume, slow copies, schedules, self-contained folders."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from scots.agents.crl import CRL, CRLConfig
+from scots.agents.gciql import GCIQL, GCIQLConfig
+from scots.augmenters.embedding import TemporalDistance, TemporalDistanceConfig
+from scots.augmenters.refinement import InverseDynamics, InverseDynamicsConfig, Stitcher, StitcherConfig
+from scots.core.errors import BadInput
+from scots.envs import toy
+from scots.models import training
+from scots.models.training import SlowCopy, TrainingConfig, fit
+from scots.planners.hd import HierarchicalDiffuser, HierarchicalDiffuserConfig, LevelConfig
+
+DATA = toy.make(episodes=10)
+SHORT = TrainingConfig(steps=8, batch_size=16, learning_rate=1e-3, weight_decay=1e-5, schedule="cosine", warmup=2)
+LEVEL = LevelConfig(width=16, depth=1, head_width=8, octaves=2)
+CASES = {
+    "expectile": (TemporalDistance, TemporalDistanceConfig(hidden=(16,), latent=4, training=SHORT)),
+    "constrained": (
+        TemporalDistance,
+        TemporalDistanceConfig(form="constrained", hidden=(16,), latent=4, training=SHORT),
+    ),
+    "stitcher": (Stitcher, StitcherConfig(segment=9, width=16, depth=1, head_width=8, training=SHORT)),
+    "chord stitcher": (Stitcher, StitcherConfig(segment=9, width=16, depth=1, frame="chord", training=SHORT)),
+    "inverse": (InverseDynamics, InverseDynamicsConfig(hidden=(16, 16), dropout=0.0, training=SHORT)),
+    "gciql": (GCIQL, GCIQLConfig(hidden=(16, 16), training=SHORT)),
+    "crl": (CRL, CRLConfig(hidden=(16, 16), training=SHORT)),
+    "hd": (
+        HierarchicalDiffuser,
+        HierarchicalDiffuserConfig(waypoints=5, stride=8, high=LEVEL, low=LEVEL, training=SHORT),
+    ),
+}
+
+
+def build(case: str):
+    kind, config = CASES[case]
+    torch.manual_seed(0)
+    return kind.for_data(config, DATA)
+
+
+def weights(model: nn.Module) -> dict[str, np.ndarray]:
+    return {name: tensor.numpy().copy() for name, tensor in model.state_dict().items()}
+
+
+def assert_same(a: dict[str, np.ndarray], b: dict[str, np.ndarray]) -> None:
+    assert a.keys() == b.keys()
+    for name in a:
+        np.testing.assert_array_equal(a[name], b[name], err_msg=name)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_two_runs_are_bitwise_equal(case: str):
+    assert_same(weights(fit(build(case), DATA, seed=3)), weights(fit(build(case), DATA, seed=3)))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_interrupted_and_continued_equals_uninterrupted(case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    straight = weights(fit(build(case), DATA, seed=3))
+    model, batch = build(case), type(build(case)).batch
+
+    def interrupts(self, data, size, rng):
+        interrupts.calls += 1
+        if interrupts.calls == 4:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return batch(self, data, size, rng)
+
+    interrupts.calls = 0
+    with monkeypatch.context() as patch:
+        patch.setattr(type(model), "batch", interrupts)
+        with pytest.raises(KeyboardInterrupt):
+            fit(model, DATA, seed=3, folder=tmp_path)
+    assert not (tmp_path / "model.safetensors").exists()
+    continued = fit(build(case), DATA, seed=3, folder=tmp_path)
+    assert_same(weights(continued), straight)
+    assert_same(weights(type(continued).load(tmp_path)), straight)
+    steps = [json.loads(line)["step"] for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    assert steps == list(range(1, 9))
+    assert not (tmp_path / "checkpoint.safetensors").exists()
+
+
+PROGRAM = """
+import sys, time, torch
+from pathlib import Path
+import scots.models.training
+from scots.augmenters.embedding import TemporalDistance, TemporalDistanceConfig
+from scots.envs import toy
+from scots.models.training import TrainingConfig, fit
+scots.models.training.CHECKPOINT_SECONDS = 0.0
+torch.manual_seed(0)
+training = TrainingConfig(60, 16, 1e-3, schedule="cosine")
+config = TemporalDistanceConfig(form="constrained", hidden=(16,), training=training)
+data = toy.make(episodes=10)
+draw = TemporalDistance.batch
+def slowly(self, *arguments):
+    time.sleep(float(sys.argv[2]))
+    return draw(self, *arguments)
+TemporalDistance.batch = slowly
+fit(TemporalDistance.for_data(config, data), data, seed=0, folder=Path(sys.argv[1]))
+"""
+
+
+def test_a_killed_training_continues_to_the_same_bits(tmp_path: Path):
+    def run(folder: str, pause: float) -> subprocess.Popen:
+        return subprocess.Popen(
+            [sys.executable, "-c", PROGRAM, str(tmp_path / folder), str(pause)], stderr=subprocess.DEVNULL
+        )
+
+    assert run("straight", 0).wait() == 0
+    process = run("killed", 0.05)
+    checkpoint = tmp_path / "killed" / "checkpoint.safetensors"
+    while not checkpoint.exists():
+        assert process.poll() is None
+        time.sleep(0.01)
+    time.sleep(0.3)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert checkpoint.exists()
+    assert run("killed", 0).wait() == 0
+    assert (tmp_path / "killed/model.safetensors").read_bytes() == (
+        tmp_path / "straight/model.safetensors"
+    ).read_bytes()
+
+
+PARALLEL = """
+import sys, torch
+from pathlib import Path
+from scots.augmenters.embedding import TemporalDistance, TemporalDistanceConfig
+from scots.envs import toy
+from scots.models.training import TrainingConfig, fit
+torch.manual_seed(0)
+training = TrainingConfig(10, 16, 1e-3, schedule="cosine")
+data = toy.make(episodes=10)
+model = TemporalDistance.for_data(TemporalDistanceConfig(form="constrained", hidden=(16,), training=training), data)
+fit(model, data, seed=0, folder=Path(sys.argv[1]))
+rank = torch.distributed.get_rank()
+assert torch.distributed.get_world_size() == 2
+model.save(Path(sys.argv[1]) / f"rank{rank}")
+"""
+
+
+def test_two_processes_train_one_model(tmp_path: Path):
+    """Launched by torchrun, each process draws its own half of every batch and both end with the same weights."""
+    script = tmp_path / "train.py"
+    script.write_text(PARALLEL)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    launch = [
+        "-m",
+        "torch.distributed.run",
+        "--nproc_per_node",
+        "2",
+        "--master_addr",
+        "127.0.0.1",
+        "--master_port",
+        port,
+    ]
+    command = [sys.executable, *launch, str(script), str(tmp_path / "run")]
+    subprocess.run(command, check=True, capture_output=True, env=os.environ | {"OMP_NUM_THREADS": "1"}, timeout=120)
+    ranks = [(tmp_path / "run" / f"rank{n}" / "model.safetensors").read_bytes() for n in range(2)]
+    assert ranks[0] == ranks[1] == (tmp_path / "run" / "model.safetensors").read_bytes()
+
+
+def test_a_checkpoint_of_other_settings_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(training, "CHECKPOINT_SECONDS", 0.0)
+    monkeypatch.setattr(training._Run, "finish", lambda self, model: None)
+    fit(build("inverse"), DATA, seed=0, folder=tmp_path)
+    with pytest.raises(BadInput, match="other settings"):
+        fit(build("inverse"), DATA, seed=1, folder=tmp_path)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_saving_twice_gives_the_same_bytes(case: str, tmp_path: Path):
+    build(case).save(tmp_path / "a")
+    type(build(case)).load(tmp_path / "a").save(tmp_path / "b")
+    for name in ("config.json", "model.safetensors"):
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+
+
+@pytest.mark.parametrize("damage", ["missing weights", "missing config", "other class", "other shape", "garbage"])
+def test_unusable_folders_are_named(damage: str, tmp_path: Path):
+    build("inverse").save(tmp_path)
+    kind = InverseDynamics
+    if damage == "missing weights":
+        (tmp_path / "model.safetensors").unlink()
+    elif damage == "missing config":
+        (tmp_path / "config.json").unlink()
+    elif damage == "other class":
+        kind = Stitcher
+    elif damage == "other shape":
+        text = (tmp_path / "config.json").read_text()
+        (tmp_path / "config.json").write_text(text.replace('"action": 2', '"action": 3'))
+    else:
+        (tmp_path / "model.safetensors").write_bytes(b"garbage")
+    with pytest.raises(BadInput, match=str(tmp_path)) as caught:
+        kind.load(tmp_path)
+    assert "\n" not in str(caught.value)
+
+
+def test_slow_copy_follows_geometrically():
+    source, rate = nn.Linear(1, 1), 0.9
+    slow = SlowCopy(source, rate)
+    start = slow.copy.weight.item()
+    nn.init.constant_(source.weight, 5.0)
+    for step in range(1, 11):
+        slow.follow(source, step)
+    assert slow.copy.weight.item() == pytest.approx(5 + (start - 5) * rate**10, rel=1e-5)
+    assert not any(parameter.requires_grad for parameter in slow.parameters())
+
+
+def test_warm_up_forgets_the_start_quickly():
+    source = nn.Linear(1, 1)
+    cold, warm = SlowCopy(source, 0.9999), SlowCopy(source, 0.9999, warmup=True)
+    nn.init.constant_(source.weight, 5.0)
+    for step in range(1, 201):
+        cold.follow(source, step)
+        warm.follow(source, step)
+    assert warm.copy.weight.item() == pytest.approx(5.0, abs=1e-3)
+    assert abs(cold.copy.weight.item() - 5.0) > 0.1
+
+
+def test_learning_rate_rises_then_falls_to_zero():
+    config = replace(SHORT, steps=100, warmup=10, learning_rate=1.0)
+    rates = [config.rate(step) for step in range(100)]
+    assert rates[0] == pytest.approx(1 / 11)
+    assert max(rates) == pytest.approx(1, abs=0.05)
+    assert rates[-1] < 1e-3
+    assert replace(config, schedule="constant", warmup=0).rate(99) == 1.0

@@ -1,0 +1,63 @@
+"""The results page is what the rows say."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from scots.core.errors import BadInput
+from scots.experiments.recipe import Recipe
+from scots.reporting.results_page import page, read_rows, times, with_table
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_page_is_not_stale():
+    assert (ROOT / "docs" / "results.md").read_text() == page(ROOT / "results"), "run `make results`"
+
+
+def test_the_table_of_the_readme_is_not_stale():
+    readme = (ROOT / "README.md").read_text()
+    assert readme == with_table(readme, ROOT / "results"), "run `make results`"
+
+
+def test_the_pages_show_one_profile_and_whole_tasks(tmp_path: Path):
+    lines = (ROOT / "results" / "evaluations.jsonl").read_text().splitlines()
+    (tmp_path / "evaluations.jsonl").write_text("\n".join(lines))
+    before = page(tmp_path)
+    row = json.loads(lines[0])
+    others = [{**row, "profile": "smoke", "successes": 0}, {**row, "seed": 7, "episodes": 2, "successes": 0}]
+    (tmp_path / "evaluations.jsonl").write_text("\n".join([*lines, *map(json.dumps, others)]))
+    assert page(tmp_path) == before
+    changed = json.dumps({**row, "successes": 0})
+    (tmp_path / "evaluations.jsonl").write_text("\n".join([*lines, changed]))
+    assert page(tmp_path) != before
+
+
+def test_every_training_has_its_own_times():
+    """Tasks of both step limits are one evaluation; other evaluation seeds and changed recipes are left out."""
+    recipe = Recipe("official", "hd", "gciql")
+    row = {"dataset": "maze", "recipe": recipe.to_dict(), "training_seed": 0, "seed": 0, "task": 1, "seconds": 30.0}
+    row["stages"] = {"augment": 60.0, "learner": 120.0}
+    rows = [
+        row,
+        row | {"max_steps": 2000},
+        row | {"task": 2},
+        row | {"seed": 1, "seconds": 999.0},
+        row | {"recipe": recipe.but("execution.lookahead", 5).to_dict(), "seconds": 999.0},
+        row | {"training_seed": 1, "stages": {"collect": 6.0, **row["stages"]}},
+    ]
+    _, _, first, second = times(rows).splitlines()
+    assert first == "| maze | official | hd + gciql | 0 | - | 1.0 | 2.0 | - | 1.0 | 4.0 |"
+    assert second == "| maze | official | hd + gciql | 1 | 0.1 | 1.0 | 2.0 | - | 0.5 | 3.6 |"
+
+
+def test_the_newest_row_of_a_run_counts(tmp_path: Path):
+    path = tmp_path / "quality.jsonl"
+    line = '{{"dataset": "a", "recipe": "r", "profile": "p", "seed": {seed}, "x": {x}}}\n'
+    path.write_text(line.format(seed=0, x=1) + line.format(seed=1, x=2) + line.format(seed=0, x=3))
+    assert [(row["seed"], row["x"]) for row in read_rows(path)] == [(0, 3), (1, 2)]
+    path.write_text(line.format(seed=0, x=1) + "garbage\n")
+    with pytest.raises(BadInput, match="line 2"):
+        read_rows(path)
+    assert read_rows(tmp_path / "absent.jsonl") == []

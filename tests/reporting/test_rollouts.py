@@ -1,0 +1,179 @@
+"""What is noted of episodes, and that pictures and films of them are whole, with a camera and without."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from scots.core.errors import BadInput
+from scots.data.trajectories import Array
+from scots.envs import toy
+from scots.envs.ogbench import PROTOCOLS, meta_of
+from scots.envs.vector import own_task, tasks_of
+from scots.evaluation import rollout as evaluation
+from scots.evaluation.control import Execution, GoalController, PointPolicy, SubgoalController
+from scots.evaluation.rollout import run
+from scots.reporting.rollouts import FRAMES, Rollout, camera_of, film, record, rollouts_figure
+
+TOY = toy.make(episodes=1).meta
+POINT = meta_of(PROTOCOLS["pointmaze-medium-stitch-v0"])
+
+
+class Straight:
+    """Four places near the straight line to the goal, by the generator of the plan, and straight lines between them."""
+
+    stride, spacings, horizon = 5, (10, 5, 1), 31
+
+    def outline(self, start: Array, goal: Array, rng: Sequence[np.random.Generator]) -> Array:
+        plans = _straight(np.stack([start, goal], axis=1), 3)
+        plans[:, 1:-1] += np.stack([own.normal(0, 0.2, size=(2, 2)) for own in rng])
+        return plans.astype(np.float32)
+
+    def infill(self, ends: Array, spacing: int, rng: Sequence[np.random.Generator]) -> Array:
+        return _straight(ends, 2 if spacing == 5 else 5)
+
+
+def _straight(ends: Array, stretches: int) -> Array:
+    share = np.linspace(0, 1, stretches + 1, dtype=np.float32)[None, :, None]
+    return ends[:, :1] * (1 - share) + ends[:, 1:] * share
+
+
+def controller() -> SubgoalController:
+    return SubgoalController(Straight(), PointPolicy(), Execution(replan_every=10, lookahead=2), (0, 1))
+
+
+def noted(rollouts: list[Rollout]) -> list[tuple]:
+    return [
+        (
+            rollout.episode.observations.tobytes(),
+            {step: plan.tobytes() for step, plan in rollout.plans.items()},
+            np.array(rollout.subgoals).tobytes(),
+        )
+        for rollout in rollouts
+    ]
+
+
+def test_notes_tell_what_was_followed_and_change_nothing(monkeypatch: pytest.MonkeyPatch):
+    tasks = tasks_of(TOY)
+    rollouts = record(controller(), TOY, tasks, max_steps=35, seed=3)
+    plain = run(controller(), TOY, tasks, episodes=1, max_steps=35, seed=3, workers=1, record=True)
+    for rollout, episode in zip(rollouts, plain, strict=True):
+        assert np.array_equal(rollout.episode.observations, episode.observations)
+        assert list(rollout.plans) == list(range(0, episode.steps, 10))
+        assert len(rollout.subgoals) == episode.steps
+        for step, plan in rollout.plans.items():
+            assert np.isfinite(plan).all()
+            np.testing.assert_allclose(plan[[0, -1]], [episode.observations[step], episode.goal], rtol=1e-6)
+        assert rollout.plan_at(9) is rollout.plans[0]
+    assert any(rollout.plan_at(10) is rollout.plans[10] for rollout in rollouts if rollout.episode.steps > 10)
+    monkeypatch.setattr(evaluation, "TOGETHER", 2)
+    assert noted(record(controller(), TOY, tasks, max_steps=35, seed=3)) == noted(rollouts)
+
+
+def test_without_a_planner_there_is_the_way_alone(tmp_path: Path):
+    rollouts = record(GoalController(PointPolicy()), TOY, tasks_of(TOY)[:2], max_steps=5)
+    assert [(rollout.plans, rollout.subgoals, len(rollout.plan_at(3))) for rollout in rollouts] == [({}, [], 0)] * 2
+    rollouts_figure(rollouts, TOY, tmp_path / "rollouts.png")
+    assert Image.open(tmp_path / "rollouts.png").width > 500
+
+
+@pytest.mark.mujoco
+def test_the_picture_has_a_panel_per_task(tmp_path: Path):
+    tasks = (*tasks_of(POINT)[:3], own_task(POINT, (1, 1), (1, 2)))
+    rollouts = record(controller(), POINT, tasks, max_steps=40)
+    assert [rollout.episode.success for rollout in rollouts] == [False, False, False, True]
+    sizes = []
+    for count in (1, 3, 4):
+        rollouts_figure(rollouts[-count:], POINT, tmp_path / "rollouts.png")
+        sizes.append(Image.open(tmp_path / "rollouts.png").size)
+    assert sizes[0][0] < sizes[1][0] == sizes[2][0]
+    assert sizes[0][1] == sizes[1][1] < sizes[2][1]
+
+
+# ----------------------------------------------------------------------------------------------------------------- film
+
+
+def test_a_film_without_a_camera(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    rollouts = record(controller(), TOY, tasks_of(TOY)[:2], max_steps=12)
+    film(rollouts, TOY, tmp_path / "film.gif")
+    assert "no camera, drawing from above" in capsys.readouterr().err
+    with Image.open(tmp_path / "film.gif") as found:
+        assert (found.format, found.info["loop"]) == ("GIF", 0)
+        assert 1 < found.n_frames <= FRAMES
+    assert [path.name for path in tmp_path.iterdir()] == ["film.gif"]
+
+
+@pytest.mark.mujoco
+def test_a_film_by_the_camera(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    if camera_of(POINT) is None:
+        pytest.skip("nothing to draw with here (on Debian: apt install libegl1)")
+    film(record(controller(), POINT, tasks_of(POINT)[:1], max_steps=8), POINT, tmp_path / "film.gif")
+    assert "no camera" not in capsys.readouterr().err
+    with Image.open(tmp_path / "film.gif") as found:
+        first = np.asarray(found.convert("RGB"), dtype=int)
+        found.seek(found.n_frames - 1)
+        last = np.asarray(found.convert("RGB"), dtype=int)
+    changed = np.abs(first - last).max(axis=2) > 60
+    assert 0 < changed.mean() < 0.1  # the agent and its way, not the maze around it
+
+
+@pytest.mark.mujoco
+@pytest.mark.parametrize("name", ["pointmaze-medium-stitch-v0", "antmaze-giant-stitch-v0"])
+def test_the_camera_sees_the_agent_where_it_is(name: str):
+    """Two frames differ only around the two places, by the camera's own measure of the floor."""
+    meta = meta_of(PROTOCOLS[name])
+    camera = camera_of(meta)
+    if camera is None:
+        pytest.skip("nothing to draw with here (on Debian: apt install libegl1)")
+    places = np.array([(0.0, 0.0), (8.0, 16.0)])  # free in both mazes
+    states = np.zeros((2, len(meta.columns)))
+    if meta.quaternions:
+        states[:, [2, 3]] = 0.75, 1.0  # above the floor, upright
+    states[:, :2] = places
+    before, after = (camera.frame(state, np.array([20.0, 0.0])).astype(int) for state in states)
+    rows, columns = np.nonzero(np.abs(before - after).max(axis=2) > 60)
+    left, right, lower, upper = camera.extent
+    seen = np.stack(
+        [
+            left + (columns + 0.5) / before.shape[1] * (right - left),
+            upper - (rows + 0.5) / before.shape[0] * (upper - lower),
+        ],
+        axis=1,
+    )
+    gaps = np.linalg.norm(seen[:, None] - places, axis=2)
+    assert (gaps.min(axis=0) < 0.7).all()
+    assert (gaps.min(axis=1) < 2.5).mean() > 0.9  # it carries a lamp, which lights some of the floor around it
+
+
+@pytest.mark.mujoco
+def test_no_graphics_is_no_failure():
+    code = (
+        "from scots.reporting.rollouts import camera_of; from scots.envs.ogbench import PROTOCOLS, meta_of;"
+        "print(camera_of(meta_of(PROTOCOLS['pointmaze-medium-stitch-v0'])))"
+    )
+    environment = {**os.environ, "MUJOCO_GL": "disable"}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+    assert (done.returncode, done.stdout.strip()) == (0, "None"), done.stderr
+    assert "no camera" in done.stderr
+
+
+def test_films_that_cannot_be_written_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    rollouts = record(controller(), TOY, tasks_of(TOY)[:1], max_steps=2)
+    with pytest.raises(BadInput, match=r"film\.avi: a film is a \.gif or an \.mp4 file"):
+        film(rollouts, TOY, tmp_path / "film.avi")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(BadInput, match=r"MP4 needs ffmpeg.*install it, or write a \.gif"):
+        film(rollouts, TOY, tmp_path / "film.mp4")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(shutil.which("ffmpeg") is None, reason="no ffmpeg on PATH (on Debian: apt install ffmpeg)")
+def test_mp4(tmp_path: Path):
+    film(record(controller(), TOY, tasks_of(TOY)[:1], max_steps=4), TOY, tmp_path / "film.mp4")
+    assert (tmp_path / "film.mp4").read_bytes()[4:8] == b"ftyp"
