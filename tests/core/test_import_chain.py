@@ -35,7 +35,7 @@ def imports_of(path: Path) -> set[str]:
     found: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
+            found |= {alias.name for alias in node.names if alias.name != "scots"}
         elif isinstance(node, ast.ImportFrom) and node.module:
             found |= (
                 {f"{node.module}.{alias.name}" for alias in node.names} if node.module == "scots" else {node.module}
