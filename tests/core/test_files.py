@@ -1,4 +1,4 @@
-"""Atomic writing: whole or not there."""
+"""Atomic writes leave either the whole file or nothing."""
 
 import os
 from pathlib import Path
@@ -9,7 +9,7 @@ from scots.core.errors import BadInput
 from scots.core.files import atomic, home, sha256, write_text
 
 
-def test_file_appears_only_when_whole(tmp_path: Path):
+def test_file_appears_only_when_complete(tmp_path: Path):
     target = tmp_path / "new" / "a.txt"
     with atomic(target) as temporary:
         temporary.write_text("half")
@@ -18,7 +18,7 @@ def test_file_appears_only_when_whole(tmp_path: Path):
     assert os.listdir(target.parent) == ["a.txt"]
 
 
-def test_failure_leaves_the_old_file_and_no_leftovers(tmp_path: Path):
+def test_failed_write_keeps_the_old_file_and_leaves_no_temporary(tmp_path: Path):
     target = tmp_path / "a.txt"
     write_text(target, "old")
     with pytest.raises(ZeroDivisionError), atomic(target) as temporary:
@@ -27,7 +27,7 @@ def test_failure_leaves_the_old_file_and_no_leftovers(tmp_path: Path):
     assert os.listdir(tmp_path) == ["a.txt"]
 
 
-def test_folder_replaces_folder(tmp_path: Path):
+def test_atomic_folder_replaces_a_folder(tmp_path: Path):
     target = tmp_path / "set"
     for text in ("one", "two"):
         with atomic(target) as temporary:
@@ -37,14 +37,14 @@ def test_folder_replaces_folder(tmp_path: Path):
     assert os.listdir(tmp_path) == ["set"]
 
 
-def test_system_errors_name_the_target(tmp_path: Path):
+def test_write_errors_name_the_target(tmp_path: Path):
     blocker = tmp_path / "file"
     blocker.write_text("")
     with pytest.raises(BadInput, match=r"file/inside\.txt: cannot write"):
         write_text(blocker / "inside.txt", "x")
 
 
-def test_home_follows_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+def test_home_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     monkeypatch.setenv("SCOTS_HOME", str(tmp_path))
     assert home() == tmp_path
     monkeypatch.delenv("SCOTS_HOME")

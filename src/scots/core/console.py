@@ -1,4 +1,4 @@
-"""The terminal: talk and progress go to stderr, so that stdout holds results alone."""
+"""Terminal output: messages and progress go to stderr, so stdout holds results only."""
 
 from __future__ import annotations
 
@@ -14,35 +14,35 @@ from rich.progress import Progress as Bars
 from rich.text import Text
 
 console = Console(stderr=True)
-"""Where everything that is not a result is said."""
+"""Prints everything that is not a result."""
 
-PLAIN_SECONDS = 10.0  # off a terminal, at most one line in this time: a log stays readable after a night
+_LOG_INTERVAL = 10.0  # seconds between plain progress lines, so the log of a long run stays readable
 
 
 class Progress(Protocol):
-    """What `progress` gives: something to tell how far the work has come."""
+    """Handle that `progress` yields: the block calls it to report progress."""
 
     def advance(self, amount: int = 1) -> None:
-        """Count this much more work as done."""
+        """Add this much completed work."""
 
 
 @contextmanager
 def progress(label: str, total: int | None, unit: str, *, completed: int = 0) -> Iterator[Progress]:
-    """Show how far the work in the block is: a bar on a terminal, a few plain lines elsewhere.
+    """Show the progress of the block: a bar on a terminal, occasional plain lines elsewhere.
 
-    The unit is a plural such as "steps", or "bytes", which are shown as kB, MB and so on. `completed` is work that an
-    earlier run did: it counts as done, but not in the rate.
+    The unit is a plural such as "steps", or "bytes", which are shown as kB, MB and so on. `completed` is work done by
+    an earlier run: it counts towards the total but not towards the rate.
     """
     if console.is_terminal:
         label_column = TextColumn("{task.description}", markup=False)
-        with Bars(label_column, BarColumn(), _Status(unit), console=console) as bars:
+        with Bars(label_column, BarColumn(), _StatusColumn(unit), console=console) as bars:
             yield _Bar(bars, label, total, completed)
     else:
-        lines = _Lines(label, total, unit, completed)
+        log = _PlainLog(label, total, unit, completed)
         try:
-            yield lines
+            yield log
         finally:
-            lines.close()
+            log.close()
 
 
 class _Bar:
@@ -54,8 +54,8 @@ class _Bar:
         self._bars.advance(self._task, amount)
 
 
-class _Status(ProgressColumn):
-    """The words to the right of the bar."""
+class _StatusColumn(ProgressColumn):
+    """The text to the right of the bar."""
 
     def __init__(self, unit: str) -> None:
         super().__init__()
@@ -67,41 +67,41 @@ class _Status(ProgressColumn):
         return Text(_status(int(task.completed), total, self._unit, rate or 0.0))
 
 
-class _Lines:
+class _PlainLog:
     def __init__(self, label: str, total: int | None, unit: str, completed: int) -> None:
         self._label, self._total, self._unit = label, total, unit
-        self._before = self._completed = completed
-        self._begin = self._said = time.monotonic()
+        self._initial = self._completed = completed
+        self._started = self._last_print = time.monotonic()
 
     def advance(self, amount: int = 1) -> None:
         self._completed += amount
-        if time.monotonic() - self._said >= PLAIN_SECONDS:
-            self._said = time.monotonic()
-            self._say(_status(self._completed, self._total, self._unit, self._rate()))
+        if time.monotonic() - self._last_print >= _LOG_INTERVAL:
+            self._last_print = time.monotonic()
+            self._print(_status(self._completed, self._total, self._unit, self._rate()))
 
     def close(self) -> None:
-        done = _done(self._completed, self._total, self._unit)
-        seconds = time.monotonic() - self._begin
-        self._say(f"{done} in {duration(seconds)}, {amount(self._rate(), self._unit)}/s")
+        completed = _completed_of(self._completed, self._total, self._unit)
+        seconds = time.monotonic() - self._started
+        self._print(f"{completed} in {duration(seconds)}, {amount(self._rate(), self._unit)}/s")
 
     def _rate(self) -> float:
-        return (self._completed - self._before) / max(time.monotonic() - self._begin, 1e-9)
+        return (self._completed - self._initial) / max(time.monotonic() - self._started, 1e-9)
 
-    def _say(self, status: str) -> None:
+    def _print(self, status: str) -> None:
         console.print(f"{self._label}: {status}", markup=False, highlight=False, soft_wrap=True)
 
 
 def _status(completed: int, total: int | None, unit: str, rate: float) -> str:
-    """How far, how fast and how long still: "120/500 episodes, 12 episodes/s, 0:31 left"."""
-    words = [_done(completed, total, unit)]
+    """Completed work, rate and time left: "120/500 episodes, 12 episodes/s, 0:31 left"."""
+    parts = [_completed_of(completed, total, unit)]
     if rate > 0:
-        words.append(f"{amount(rate, unit)}/s")
+        parts.append(f"{amount(rate, unit)}/s")
         if total is not None and completed < total:
-            words.append(f"{duration((total - completed) / rate)} left")
-    return ", ".join(words)
+            parts.append(f"{duration((total - completed) / rate)} left")
+    return ", ".join(parts)
 
 
-def _done(completed: int, total: int | None, unit: str) -> str:
+def _completed_of(completed: int, total: int | None, unit: str) -> str:
     if total is None:
         return amount(completed, unit)
     return f"{decimal(completed)} of {decimal(total)}" if unit == "bytes" else f"{completed:,}/{total:,} {unit}"
@@ -115,7 +115,7 @@ def amount(count: float, unit: str) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A time as people write it: "0:07", "12:30", "3:05:00"."""
+    """Format seconds as minutes or hours: "0:07", "12:30", "3:05:00"."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

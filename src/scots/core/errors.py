@@ -1,4 +1,4 @@
-"""The two errors a user can cause: bad input, and a missing optional package."""
+"""Errors the user can fix: bad input, and missing optional packages."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from types import ModuleType
 
 
 class BadInput(Exception):
-    """Something the user gave cannot be used. One line: where, what was found, what to do. Exit code 2."""
+    """The user's input cannot be used. The message is one line: where, what was found, what to do. Exit code 2."""
 
 
 def require(module: str, extra: str) -> ModuleType:
-    """Import an optional package, or say which extra of `scots` brings it."""
+    """Import an optional package, or raise an error that names the `scots` extra that installs it."""
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        raise BadInput(f"this needs the package '{module}': pip install 'scots[{extra}]' ({error})") from error
+        raise BadInput(f"cannot import '{module}' ({error}); run pip install 'scots[{extra}]'") from error

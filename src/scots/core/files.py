@@ -1,4 +1,4 @@
-"""Writing that is whole or not there: atomic files and folders, digests, and the data home."""
+"""Files on disk: atomic writes, JSONL appends, checksums, and the `scots` home folder."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from scots.core.errors import BadInput
 
 
 def home() -> Path:
-    """Where datasets and caches live: `$SCOTS_HOME`, by default `~/.scots`."""
+    """Folder of datasets and caches: `$SCOTS_HOME`, by default `~/.scots`."""
     return Path(os.environ.get("SCOTS_HOME") or "~/.scots").expanduser()
 
 
 @contextmanager
 def atomic(path: Path) -> Iterator[Path]:
-    """Yield a temporary neighbour of `path` to write a file or folder to; sync and rename it when the block ends.
+    """Yield a temporary path next to `path` to write a file or folder to; sync and rename it when the block ends.
 
-    If the block fails nothing is left behind, and a system error becomes one line that names the target.
+    If the block fails, the temporary path is removed. An `OSError` becomes a `BadInput` that names the target.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
@@ -33,7 +33,7 @@ def atomic(path: Path) -> Iterator[Path]:
         _replace(temporary, path)
     except OSError as error:
         reason = error.strerror or str(error)
-        raise BadInput(f"{path}: cannot write: {reason}; free some space or choose another place") from error
+        raise BadInput(f"{path}: cannot write: {reason}; free some disk space or choose another path") from error
     finally:
         _remove(temporary)
 
@@ -45,7 +45,7 @@ def write_text(path: Path, text: str) -> None:
 
 
 def append_rows(path: Path, rows: Sequence[dict[str, Any]]) -> None:
-    """Add rows to a JSONL file; what the file holds already stays."""
+    """Append rows to a JSONL file, creating it if needed."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("a") as file:
@@ -53,7 +53,7 @@ def append_rows(path: Path, rows: Sequence[dict[str, Any]]) -> None:
             file.flush()
             os.fsync(file.fileno())
     except OSError as error:
-        raise BadInput(f"{path}: cannot write: {error.strerror}; choose another place") from error
+        raise BadInput(f"{path}: cannot write: {error.strerror}; choose another path") from error
 
 
 def _sync(path: Path) -> None:
@@ -66,15 +66,15 @@ def _sync(path: Path) -> None:
 
 
 def _replace(source: Path, target: Path) -> None:
-    if target.is_dir() and not target.is_symlink():  # os.replace refuses a folder that has content
-        aside = target.with_name(f".{target.name}.{os.getpid()}.old")
-        os.replace(target, aside)
+    if target.is_dir() and not target.is_symlink():  # os.replace cannot overwrite a non-empty folder
+        backup = target.with_name(f".{target.name}.{os.getpid()}.old")
+        os.replace(target, backup)
         try:
             os.replace(source, target)
         except OSError:
-            os.replace(aside, target)
+            os.replace(backup, target)
             raise
-        shutil.rmtree(aside)
+        shutil.rmtree(backup)
     else:
         os.replace(source, target)
 
@@ -83,11 +83,11 @@ def _remove(path: Path) -> None:
     if path.is_dir():
         shutil.rmtree(path, ignore_errors=True)
     else:
-        with suppress(OSError):  # it was never made, or its folder could not be
+        with suppress(OSError):  # the file or its folder was never created
             path.unlink()
 
 
 def sha256(path: Path) -> str:
-    """Hex SHA-256 of a file, read in pieces."""
+    """Hex SHA-256 of a file, read in chunks."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
