@@ -1,4 +1,4 @@
-"""What every file format promises, run over the registry, and what each one reads beyond its own files."""
+"""The contract of every format in the registry, and the foreign files that each format reads."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ TARGETS = [(name, suffix) for name, format in FORMATS.items() for suffix in form
 NPZ = [name for name, format in FORMATS.items() if ".npz" in format.suffixes]
 
 
-def identify(target: tuple[str, str]) -> str:
+def target_id(target: tuple[str, str]) -> str:
     return f"{target[0]}{target[1] or '-folder'}"
 
 
 # ------------------------------------------------------------------------------------------------------ every format
 
 
-@pytest.mark.parametrize("target", TARGETS, ids=identify)
+@pytest.mark.parametrize("target", TARGETS, ids=target_id)
 @settings(max_examples=50)
 @given(draw=st.data())
 def test_round_trip_is_exact(target: tuple[str, str], draw: st.DataObject) -> None:
     name, suffix = target
-    data = draw.draw(trajectories(FORMATS[name].shortest))
+    data = draw.draw(trajectories(FORMATS[name].min_rows))
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"data{suffix}"
         formats.write(data, path, name)
@@ -50,16 +50,16 @@ def test_round_trip_is_exact(target: tuple[str, str], draw: st.DataObject) -> No
         assert [item.name for item in Path(folder).iterdir()] == [path.name]
 
 
-@pytest.mark.parametrize(("first", "second"), list(product(TARGETS, TARGETS)), ids=lambda target: identify(target))
-def test_conversion_keeps_everything(first: tuple[str, str], second: tuple[str, str], tmp_path: Path) -> None:
+@pytest.mark.parametrize(("first", "second"), list(product(TARGETS, TARGETS)), ids=lambda target: target_id(target))
+def test_conversion_is_lossless(first: tuple[str, str], second: tuple[str, str], tmp_path: Path) -> None:
     data = dataset()
     formats.write(data, tmp_path / f"a{first[1]}", first[0])
     formats.write(formats.read(tmp_path / f"a{first[1]}"), tmp_path / f"b{second[1]}", second[0])
     assert formats.read(tmp_path / f"b{second[1]}").equals(data)
 
 
-@pytest.mark.parametrize("target", TARGETS, ids=identify)
-def test_format_is_detected_and_can_be_named(target: tuple[str, str], tmp_path: Path) -> None:
+@pytest.mark.parametrize("target", TARGETS, ids=target_id)
+def test_format_is_detected_or_given(target: tuple[str, str], tmp_path: Path) -> None:
     name, suffix = target
     path = tmp_path / f"data{suffix}"
     formats.write(dataset(), path, name)
@@ -67,8 +67,8 @@ def test_format_is_detected_and_can_be_named(target: tuple[str, str], tmp_path: 
     assert formats.read(path, name).equals(dataset())
 
 
-@pytest.mark.parametrize("target", TARGETS, ids=identify)
-def test_writing_again_replaces_a_file_and_spares_a_folder(target: tuple[str, str], tmp_path: Path) -> None:
+@pytest.mark.parametrize("target", TARGETS, ids=target_id)
+def test_second_write_replaces_a_file_but_not_a_folder(target: tuple[str, str], tmp_path: Path) -> None:
     name, suffix = target
     path = tmp_path / f"data{suffix}"
     formats.write(dataset((4, 4)), path, name)
@@ -76,27 +76,27 @@ def test_writing_again_replaces_a_file_and_spares_a_folder(target: tuple[str, st
         formats.write(dataset((2, 3)), path, name)
         assert formats.read(path).lengths.tolist() == [2, 3]
     else:
-        with pytest.raises(BadInput, match="folder with content is not replaced"):
+        with pytest.raises(BadInput, match="folder is not empty and will not be replaced"):
             formats.write(dataset((2, 3)), path, name)
         assert formats.read(path).lengths.tolist() == [4, 4]
 
 
-@pytest.mark.parametrize("target", [t for t in TARGETS if FORMATS[t[0]].shortest > 1], ids=identify)
-def test_too_short_episode_is_named(target: tuple[str, str], tmp_path: Path) -> None:
+@pytest.mark.parametrize("target", [t for t in TARGETS if FORMATS[t[0]].min_rows > 1], ids=target_id)
+def test_error_names_an_episode_that_is_too_short(target: tuple[str, str], tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="episode 1 has 1 row"):
         formats.write(dataset((3, 1, 3)), tmp_path / f"data{target[1]}", target[0])
     assert not list(tmp_path.iterdir())
 
 
-def test_unknown_suffix_lists_the_known_ones(tmp_path: Path) -> None:
+def test_error_for_an_unknown_suffix_lists_the_known_ones(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=r"data\.xyz: .*\.parquet or \.npz or \.hdf5 or \.h5 or \.csv or a folder"):
         formats.write(dataset(), tmp_path / "data.xyz")
 
 
-def test_suffix_of_another_format_and_unknown_format(tmp_path: Path) -> None:
+def test_wrong_suffix_and_unknown_format_are_refused(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=r"d4rl is written to \.hdf5"):
         formats.write(dataset(), tmp_path / "data.csv", "d4rl")
-    with pytest.raises(BadInput, match="'zarr' is not one of ogbench"):
+    with pytest.raises(BadInput, match="unknown format 'zarr'; choose from ogbench"):
         formats.write(dataset(), tmp_path / "data.csv", "zarr")
 
 
@@ -111,7 +111,7 @@ def test_suffix_chooses_the_format(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", NPZ)
-def test_npz_bytes_depend_on_the_data_only(name: str, tmp_path: Path) -> None:
+def test_npz_bytes_depend_only_on_the_data(name: str, tmp_path: Path) -> None:
     formats.write(dataset(), tmp_path / "a.npz", name)
     formats.write(formats.read(tmp_path / "a.npz"), tmp_path / "b.npz", name)
     assert (tmp_path / "a.npz").read_bytes() == (tmp_path / "b.npz").read_bytes()
@@ -121,15 +121,15 @@ def test_npz_bytes_depend_on_the_data_only(name: str, tmp_path: Path) -> None:
 
 MEMBERS: dict[str, Array] = {
     "rows": np.arange(12, dtype=np.float32).reshape(4, 3),
-    "turned": np.asfortranarray(np.arange(12.0).reshape(4, 3)),
-    "nothing": np.empty((5, 0), np.float32),
+    "fortran_order": np.asfortranarray(np.arange(12.0).reshape(4, 3)),
+    "empty": np.empty((5, 0), np.float32),
     "text": np.array("a line of text"),
     "flags": np.array([True, False, True]),
     "big_endian": np.arange(5, dtype=">i4"),
 }
 
 
-def test_npz_is_plain_numpy_aligned_and_mapped(tmp_path: Path) -> None:
+def test_npz_is_readable_by_numpy_aligned_and_memory_mapped(tmp_path: Path) -> None:
     path = tmp_path / "a.npz"
     write_npz(path, MEMBERS)
     ours = read_npz(path)
@@ -146,7 +146,7 @@ def test_npz_is_plain_numpy_aligned_and_mapped(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
-def test_npz_of_numpy_is_read(save: Any, tmp_path: Path) -> None:
+def test_npz_saved_by_numpy_is_read(save: Any, tmp_path: Path) -> None:
     save(tmp_path / "a.npz", **MEMBERS)
     read = read_npz(tmp_path / "a.npz")
     for name, values in MEMBERS.items():
@@ -155,15 +155,15 @@ def test_npz_of_numpy_is_read(save: Any, tmp_path: Path) -> None:
 
 def test_npz_streams_blocks(tmp_path: Path) -> None:
     whole = np.random.default_rng(0).normal(size=(1000, 7)).astype(np.float32)
-    pieces = (whole[row : row + 33] for row in range(0, 1000, 33))
-    write_npz(tmp_path / "a.npz", {"x": Blocks(whole.shape, whole.dtype, pieces)})
+    blocks = (whole[row : row + 33] for row in range(0, 1000, 33))
+    write_npz(tmp_path / "a.npz", {"x": Blocks(whole.shape, whole.dtype, blocks)})
     write_npz(tmp_path / "b.npz", {"x": whole})
     assert (tmp_path / "a.npz").read_bytes() == (tmp_path / "b.npz").read_bytes()
     with pytest.raises(ValueError, match="the blocks hold 7 numbers"):
         write_npz(tmp_path / "c.npz", {"x": Blocks((2, 7), whole.dtype, [whole[:1]])})
 
 
-def test_npz_finds_every_flipped_bit_of_the_data(tmp_path: Path) -> None:
+def test_npz_detects_every_flipped_bit_of_the_data(tmp_path: Path) -> None:
     path = tmp_path / "a.npz"
     values = np.random.default_rng(0).normal(size=(4, 2))
     write_npz(path, {"x": values})
@@ -181,7 +181,7 @@ PEAK = """
 import resource, sys
 from pathlib import Path
 from scots.data import formats
-formats.read(Path(sys.argv[2]))  # what imports and a first read cost is not the file's
+formats.read(Path(sys.argv[2]))  # a first read, so that the memory of imports is not counted
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 data = formats.read(Path(sys.argv[1]))
 print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024)
@@ -190,13 +190,13 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024)
 
 @pytest.mark.slow
 @pytest.mark.parametrize("compressed", [False, True], ids=["stored", "compressed"])
-def test_opening_a_large_npz_costs_its_own_size(compressed: bool, tmp_path: Path) -> None:
+def test_reading_a_large_npz_needs_little_more_memory_than_its_size(compressed: bool, tmp_path: Path) -> None:
     observations = np.tile(np.random.default_rng(0).normal(size=(50, 29)).astype(np.float32), (32_000, 1))
     data = Trajectories(observations=observations, offsets=np.arange(0, 1_600_001, 200), meta=Meta())
     large, small = tmp_path / "large.npz", tmp_path / "small.npz"
     formats.write(dataset(), small)
     if compressed:
-        # The fastest level: what is measured is the reading.
+        # The fastest level: the test measures reading only.
         with zipfile.ZipFile(large, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
             for name, values in {"observations": observations, "offsets": data.offsets}.items():
                 with archive.open(f"{name}.npy", "w") as stream:
@@ -247,7 +247,7 @@ def test_ogbench_loads_data_without_actions(tmp_path: Path) -> None:
         ("my_augmented", Meta()),
     ],
 )
-def test_original_ogbench_file_is_known_by_its_name(stem: str, meta: Meta, tmp_path: Path) -> None:
+def test_name_of_an_original_ogbench_file_gives_its_metadata(stem: str, meta: Meta, tmp_path: Path) -> None:
     path = tmp_path / f"{stem}.npz"
     observations = np.zeros((6, 8), np.float32)
     terminals = np.array([0, 0, 1, 0, 0, 1], bool)
@@ -267,17 +267,17 @@ BOUNDARIES: dict[str, dict[str, Any]] = {
     "dones": {"dones": LAST.astype(bool)},
     "terminals and timeouts": {"terminals": LAST * [0, 0, 1, 0, 0, 0, 0], "timeouts": [0, 0, 0, 0, 0, 0, 1]},
     "terminations and truncations": {"terminations": LAST * 0, "truncations": LAST.astype(float)},
-    "rows after the last flag": {"dones": [0, 0, 1, 0, 0, 0, 0]},
+    "no flag on the last episode": {"dones": [0, 0, 1, 0, 0, 0, 0]},
     "compact, with valids": {"terminals": [0, 1, 1, 0, 0, 1, 1], "valids": 1.0 - LAST},
     "ends": {"episode_ends": [3, 7]},
     "lengths": {"lengths": [3, 4]},
     "episode lengths": {"episode_lengths": np.array([3, 4], np.uint8)},
     "starts": {"episode_starts": [0, 3]},
-    "flags of starts": {"episode_starts": np.array([1, 0, 0, 1, 0, 0, 0], bool)},
+    "start flags": {"episode_starts": np.array([1, 0, 0, 1, 0, 0, 0], bool)},
     "offsets": {"offsets": [0, 3, 7]},
     "ids": {"episode_ids": [4, 4, 4, 2, 2, 2, 2]},
     "text ids": {"episodes": ["a", "a", "a", "b", "b", "b", "b"]},
-    "agreeing": {"episode": [0, 0, 0, 1, 1, 1, 1], "lengths": [3, 4], "terminals": LAST},
+    "several that agree": {"episode": [0, 0, 0, 1, 1, 1, 1], "lengths": [3, 4], "terminals": LAST},
     "ends and true terminations": {"episode_ends": [3, 7], "terminals": [0, 0, 1, 0, 0, 0, 0]},
 }
 
@@ -306,7 +306,7 @@ def test_plain_reads_stacked_episodes(tmp_path: Path) -> None:
 # -------------------------------------------------------------------------------------------------------------- d4rl
 
 
-def test_d4rl_original_layout(tmp_path: Path) -> None:
+def test_d4rl_reads_the_original_layout(tmp_path: Path) -> None:
     with h5py.File(tmp_path / "a.hdf5", "w") as file:
         file.create_dataset("observations", data=ROWS.astype(np.float32), compression="gzip")
         file["actions"] = ROWS
@@ -323,7 +323,7 @@ def test_d4rl_original_layout(tmp_path: Path) -> None:
     assert data.qvel is None
 
 
-def test_d4rl_without_timeouts(tmp_path: Path) -> None:
+def test_d4rl_reads_files_without_timeouts(tmp_path: Path) -> None:
     with h5py.File(tmp_path / "a.hdf5", "w") as file:
         file["observations"] = ROWS
         file["terminals"] = LAST
@@ -332,7 +332,7 @@ def test_d4rl_without_timeouts(tmp_path: Path) -> None:
     assert data.actions is None
 
 
-def test_d4rl_file_of_ours_has_d4rl_keys(tmp_path: Path) -> None:
+def test_d4rl_file_we_write_has_d4rl_keys(tmp_path: Path) -> None:
     formats.write(dataset((3, 2)), tmp_path / "a.hdf5")
     with h5py.File(tmp_path / "a.hdf5") as file:
         assert file["terminals"][()].tolist() == [False, False, True, False, False]
@@ -348,7 +348,7 @@ def _names(group: h5py.Group) -> list[str]:
 
 
 def write_minari(path: Path, nested: bool = False, action_space: Any = None) -> None:
-    """A dataset made by Minari itself: two episodes of 2 and 3 transitions."""
+    """Write a dataset with Minari itself: two episodes of 2 and 3 transitions."""
     import minari
     from gymnasium import spaces
     from minari.data_collector import EpisodeBuffer
@@ -379,7 +379,7 @@ def write_minari(path: Path, nested: bool = False, action_space: Any = None) -> 
 
 
 @pytest.mark.parametrize("nested", [False, True], ids=["box", "dictionary"])
-def test_minari_dataset_made_elsewhere(nested: bool, tmp_path: Path) -> None:
+def test_minari_reads_a_foreign_dataset(nested: bool, tmp_path: Path) -> None:
     write_minari(tmp_path / "a", nested)
     data = formats.read(tmp_path / "a")
     assert data.meta == Meta(dataset="test/foreign-v3")
@@ -422,7 +422,7 @@ def test_minari_loads_what_we_write(tmp_path: Path) -> None:
 # ------------------------------------------------------------------------------------------------------------ tables
 
 
-def test_csv_roles_by_header(tmp_path: Path) -> None:
+def test_csv_header_decides_the_role_of_each_column(tmp_path: Path) -> None:
     text = "Run, Y ,X,action_left,action_right,Reward,stamp,qpos_0,qvel_0,speed\n"
     rows = ["a,1,2,3,4,5,0.1,6,7,8", "a,1,2,3,4,5,0.2,6,7,8", "b,1,2,3,4,5,0.3,6,7,9"]
     (tmp_path / "a.csv").write_text(text + "\n".join(rows) + "\n")
@@ -436,7 +436,7 @@ def test_csv_roles_by_header(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("names", [("x", "y"), ("Pos_X", "pos_y"), ("position_x", "position_y"), ("px", "py")])
-def test_position_columns_by_name(names: tuple[str, str], tmp_path: Path) -> None:
+def test_position_columns_are_recognised_by_name(names: tuple[str, str], tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text(f"speed,{names[0]},{names[1]}\n1,2,3\n")
     assert formats.read(tmp_path / "a.csv").meta.position == (1, 2)
 
@@ -448,14 +448,14 @@ def test_csv_without_episode_column_is_one_episode(tmp_path: Path) -> None:
     assert data.meta.columns == ("x", "y")
 
 
-def test_csv_folder_in_natural_order(tmp_path: Path) -> None:
+def test_csv_folder_is_read_in_natural_order(tmp_path: Path) -> None:
     for number in (10, 9, 1):
         (tmp_path / f"log{number}.csv").write_text(f"x,y\n{number},0\n")
     (tmp_path / "notes.txt").write_text("not a table")
     assert formats.read(tmp_path).observations[:, 0].tolist() == [1, 9, 10]
 
 
-def test_parquet_made_elsewhere(tmp_path: Path) -> None:
+def test_parquet_reads_a_foreign_file(tmp_path: Path) -> None:
     import pyarrow as arrow
     from pyarrow import parquet
 
@@ -467,7 +467,7 @@ def test_parquet_made_elsewhere(tmp_path: Path) -> None:
     assert data.times is not None
 
 
-def test_table_files_are_readable_by_people(tmp_path: Path) -> None:
+def test_csv_files_are_human_readable(tmp_path: Path) -> None:
     data = dataset(
         (2, 2), meta=Meta(columns=("x", "y"), position=(0, 1)), **dict.fromkeys(("qpos", "qvel", "source", "scores"))
     )

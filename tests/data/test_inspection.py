@@ -1,4 +1,4 @@
-"""Inspection figures on data whose answers are known."""
+"""Inspection of data whose statistics are known."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ def line(columns: tuple[str, ...] = ("x", "y", "flag"), **fields) -> Trajectorie
     return Trajectories(observations, [0, 30, 40], meta=Meta(columns=columns), **fields)
 
 
-def test_facts_of_a_straight_line():
+def test_statistics_of_a_straight_line():
     facts = inspect(line()).facts
     assert (facts["episodes"], facts["rows"], facts["transitions"]) == (2, 40, 38)
     assert facts["step length"]["median"] == pytest.approx(0.5)
@@ -25,7 +25,7 @@ def test_facts_of_a_straight_line():
     assert facts["idle steps"] == 0
 
 
-def test_warnings_name_what_is_wrong():
+def test_warnings_name_the_problem():
     times = np.arange(40.0)
     times[5:] += 10
     observations = line().observations.copy()
@@ -38,7 +38,7 @@ def test_warnings_name_what_is_wrong():
     assert "no actions" in text
 
 
-def test_uneven_and_backward_time_is_noticed():
+def test_uneven_and_backward_time_give_warnings():
     rng = np.random.default_rng(0)
     uneven = inspect(line(times=np.cumsum(rng.uniform(0.1, 1, size=40)))).warnings
     assert any("vary by more than half" in warning for warning in uneven)
@@ -48,18 +48,17 @@ def test_uneven_and_backward_time_is_noticed():
     assert not any("time" in warning for warning in even)
 
 
-def test_offsets_too_large_for_float32_are_noticed():
+def test_offsets_too_large_for_float32_give_a_warning():
     data = line()
     far = Trajectories(data.observations + np.float32(4e6), data.offsets)
     assert any("float32" in warning for warning in inspect(far).warnings)
 
 
-def test_position_is_asked_declared_named_or_assumed():
+def test_position_is_requested_declared_named_or_guessed():
     assert position_columns(line(), "flag,0") == ((2, 0), False)
     assert position_columns(line(("a", "pos_x", "pos_y"))) == ((1, 2), False)
     assert position_columns(line(("a", "b", "c"))) == ((0, 1), True)
     assert position_columns(line().but_meta(position=(2, 1))) == ((2, 1), False)
-    for wrong in ("x,z", "7", ""):
-        if wrong:
-            with pytest.raises(BadInput, match="no observation column"):
-                position_columns(line(), wrong)
+    for unknown in ("x,z", "7"):
+        with pytest.raises(BadInput, match="no observation column"):
+            position_columns(line(), unknown)

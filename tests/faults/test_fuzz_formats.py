@@ -1,4 +1,4 @@
-"""Valid files with damaged bytes: reading them is refused in one line or gives a whole dataset, whatever the damage."""
+"""Fuzzing: reading a damaged file either fails with a one-line error or returns a complete dataset."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from scots.data.trajectories import Trajectories
 
 FUZZ_CASES = 600  # damaged files per layout
 
-# One file and one folder per format, where it has them.
+# One file and one folder layout per format, if it has both.
 LAYOUTS = list({(name, not suffix): (name, suffix) for name, f in FORMATS.items() for suffix in f.suffixes}.values())
 TEXT = (".csv", ".json")
-CHECKSUMMED = (".npz", ".h5", ".hdf5")  # files of these suffixes, if we wrote them, must not give other numbers
+CHECKSUMMED = (".npz", ".h5", ".hdf5")  # a damaged file with one of these suffixes must never read as other numbers
 TOKENS = [
     b"",
     b"nan",
@@ -44,35 +44,35 @@ TOKENS = [
 
 @st.composite
 def damaged(draw: st.DrawFn, content: bytes, text: bool) -> bytes:
-    """The content after one to three accidents."""
+    """The content after one to three random edits."""
     for _ in range(draw(st.integers(1, 3))):
-        place = draw(st.integers(0, max(0, len(content) - 1)))
-        end = place + draw(st.integers(1, 64))
+        start = draw(st.integers(0, max(0, len(content) - 1)))
+        end = start + draw(st.integers(1, 64))
         kind = draw(st.sampled_from(["flip", "delete", "insert", "truncate", "zero", *(["token"] * 3 if text else [])]))
         if kind == "flip":
-            flipped = bytes(byte ^ draw(st.integers(1, 255)) for byte in content[place : place + 1])
-            content = content[:place] + flipped + content[place + 1 :]
+            flipped = bytes(byte ^ draw(st.integers(1, 255)) for byte in content[start : start + 1])
+            content = content[:start] + flipped + content[start + 1 :]
         elif kind == "delete":
-            content = content[:place] + content[end:]
+            content = content[:start] + content[end:]
         elif kind == "insert":
-            content = content[:place] + draw(st.binary(min_size=1, max_size=16)) + content[place:]
+            content = content[:start] + draw(st.binary(min_size=1, max_size=16)) + content[start:]
         elif kind == "truncate":
-            content = content[:place]
+            content = content[:start]
         elif kind == "zero":
-            content = content[:place] + bytes(len(content[place:end])) + content[end:]
+            content = content[:start] + bytes(len(content[start:end])) + content[end:]
         else:
-            content = replace_token(content, place, draw(st.sampled_from(TOKENS)))
+            content = replace_token(content, start, draw(st.sampled_from(TOKENS)))
     return content
 
 
-def replace_token(content: bytes, place: int, token: bytes) -> bytes:
-    """Replace the cell, name or number around a byte."""
-    match = re.compile(rb"[^,:\n{}\[\] ]+").search(content, place)
+def replace_token(content: bytes, start: int, token: bytes) -> bytes:
+    """Replace the first cell, name or number at or after a byte."""
+    match = re.compile(rb"[^,:\n{}\[\] ]+").search(content, start)
     return content if match is None else content[: match.start()] + token + content[match.end() :]
 
 
 @pytest.mark.parametrize("layout", LAYOUTS, ids=lambda layout: f"{layout[0]}{layout[1] or '-folder'}")
-def test_damage_is_refused_or_harmless(layout: tuple[str, str], tmp_path: Path) -> None:
+def test_damaged_file_is_refused_or_read_completely(layout: tuple[str, str], tmp_path: Path) -> None:
     name, suffix = layout
     path = tmp_path / f"data{suffix}"
     data = dataset((7, 4, 12))
@@ -84,20 +84,20 @@ def test_damage_is_refused_or_harmless(layout: tuple[str, str], tmp_path: Path) 
     @settings(max_examples=FUZZ_CASES)
     @given(draw=st.data())
     def damage(draw: st.DataObject) -> None:
-        victim = draw.draw(st.sampled_from(files))
-        victim.write_bytes(draw.draw(damaged(contents[victim], victim.suffix in TEXT)))
+        file = draw.draw(st.sampled_from(files))
+        file.write_bytes(draw.draw(damaged(contents[file], file.suffix in TEXT)))
         try:
             read = formats.read(path)
         except BadInput as error:
             outcomes["refused"] += 1
-            check_line(str(error), path)
+            assert_one_line(str(error), path)
         else:
             outcomes["read"] += 1
-            check_whole(read)
-            if victim.suffix in CHECKSUMMED:
+            assert_complete(read)
+            if file.suffix in CHECKSUMMED:
                 np.testing.assert_array_equal(read.observations, data.observations)
         finally:
-            victim.write_bytes(contents[victim])
+            file.write_bytes(contents[file])
 
     damage()
     assert outcomes.total() >= FUZZ_CASES
@@ -105,12 +105,12 @@ def test_damage_is_refused_or_harmless(layout: tuple[str, str], tmp_path: Path) 
     assert formats.read(path).equals(data)
 
 
-def check_line(message: str, path: Path) -> None:
+def assert_one_line(message: str, path: Path) -> None:
     assert message.startswith(str(path))
     assert "\n" not in message
 
 
-def check_whole(data: Trajectories) -> None:
+def assert_complete(data: Trajectories) -> None:
     assert data.lengths.min() > 0
     for _, values in data.arrays():
         assert len(values) == data.lengths.sum()

@@ -1,4 +1,4 @@
-"""Files that cannot be used, and places that cannot be written: one line that says where and what, and no leftovers."""
+"""Unusable files and unwritable paths give a one-line error that names the file and the problem, and no leftovers."""
 
 from __future__ import annotations
 
@@ -24,23 +24,22 @@ OBSERVATIONS = np.arange(10, dtype=np.float32).reshape(5, 2)
 TERMINALS = np.array([0, 0, 1, 0, 1], bool)
 
 
-def identify(target: tuple[str, str]) -> str:
+def target_id(target: tuple[str, str]) -> str:
     return f"{target[0]}{target[1] or '-folder'}"
 
 
-def complaint(path: Path, *words: str, format: str | None = None) -> str:
-    """The one line that reading gives; it begins with the path and has these words in this order."""
+def assert_read_error(path: Path, *words: str, format: str | None = None) -> None:
+    """Reading fails with one line that starts with the path and contains these words in order."""
     with pytest.raises(BadInput) as caught:
         formats.read(path, format)
     message = str(caught.value)
     assert message.startswith(str(path))
     assert "\n" not in message
     assert re.search(".*".join(map(re.escape, words)), message), message
-    return message
 
 
-def a_file_in(path: Path) -> Path:
-    """The path itself, or the largest file of a folder."""
+def largest_file(path: Path) -> Path:
+    """The file itself, or the largest file of a folder."""
     files = [item for item in path.rglob("*") if item.is_file()] if path.is_dir() else [path]
     return max(files, key=lambda file: file.stat().st_size)
 
@@ -50,31 +49,31 @@ def a_file_in(path: Path) -> Path:
 
 @pytest.mark.parametrize("format", [None, *FORMATS])
 def test_missing_file(format: str | None, tmp_path: Path) -> None:
-    complaint(tmp_path / "nothing.npz", "no such file", format=format)
+    assert_read_error(tmp_path / "nothing.npz", "no such file", format=format)
 
 
-@pytest.mark.parametrize("target", TARGETS, ids=identify)
+@pytest.mark.parametrize("target", TARGETS, ids=target_id)
 @pytest.mark.parametrize("share", [0.0, 0.01, 0.5, 0.9, 0.999])
 def test_truncated_file(target: tuple[str, str], share: float, tmp_path: Path) -> None:
     name, suffix = target
     path = tmp_path / f"data{suffix}"
     formats.write(dataset((200, 100)), path, name)
-    victim = a_file_in(path)
-    content = victim.read_bytes()
-    # A cut at the end of a line is a shorter table and not a damaged one, so text is cut inside its last cell.
-    victim.write_bytes(content[: int(share * len(content))] + (b"," if name == "csv" else b""))
-    complaint(path)
-    complaint(path, format=name)
+    file = largest_file(path)
+    content = file.read_bytes()
+    # A CSV cut at the end of a line would be a valid shorter table, so the cut leaves an open last cell.
+    file.write_bytes(content[: int(share * len(content))] + (b"," if name == "csv" else b""))
+    assert_read_error(path)
+    assert_read_error(path, format=name)
 
 
-@pytest.mark.parametrize("target", TARGETS, ids=identify)
+@pytest.mark.parametrize("target", TARGETS, ids=target_id)
 def test_garbage_file(target: tuple[str, str], tmp_path: Path) -> None:
     name, suffix = target
     path = tmp_path / f"data{suffix}"
     formats.write(dataset(), path, name)
-    a_file_in(path).write_bytes(np.random.default_rng(0).bytes(3000))
-    complaint(path)
-    complaint(path, format=name)
+    largest_file(path).write_bytes(np.random.default_rng(0).bytes(3000))
+    assert_read_error(path)
+    assert_read_error(path, format=name)
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -82,15 +81,13 @@ def test_file_of_another_format(name: str, tmp_path: Path) -> None:
     other = next(other for other in ("d4rl", "csv") if other != name)
     path = tmp_path / f"data{FORMATS[other].suffixes[0]}"
     formats.write(dataset(), path, other)
-    complaint(path, format=name)
+    assert_read_error(path, format=name)
 
 
-@pytest.mark.parametrize("target", TARGETS, ids=identify)
+@pytest.mark.parametrize("target", TARGETS, ids=target_id)
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("field", ["observations", "times"])
-def test_numbers_that_are_not_finite_are_not_written(
-    target: tuple[str, str], value: float, field: str, tmp_path: Path
-) -> None:
+def test_nonfinite_numbers_are_not_written(target: tuple[str, str], value: float, field: str, tmp_path: Path) -> None:
     values = np.array(getattr(dataset(), field))
     values[4:] = value
     changes: dict[str, Any] = {field: values}
@@ -105,9 +102,9 @@ def test_array_without_columns_is_not_written(tmp_path: Path) -> None:
         formats.write(dataset(actions=np.empty((9, 0))), tmp_path / "data.npz")
 
 
-@pytest.mark.parametrize("target", TARGETS, ids=identify)
-def test_unwritable_place(target: tuple[str, str], tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("in the way")
+@pytest.mark.parametrize("target", TARGETS, ids=target_id)
+def test_unwritable_path(target: tuple[str, str], tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("not a folder")
     path = tmp_path / "file" / f"data{target[1]}"
     with pytest.raises(BadInput) as caught:
         formats.write(dataset(), path, target[0])
@@ -116,7 +113,7 @@ def test_unwritable_place(target: tuple[str, str], tmp_path: Path) -> None:
     assert [item.name for item in tmp_path.iterdir()] == ["file"]
 
 
-FULL = """
+WRITE_WITH_LIMITS = """
 import resource, sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
@@ -133,21 +130,21 @@ for limit in map(int, sys.argv[4:]):
 """
 
 
-@pytest.mark.parametrize("target", TARGETS, ids=identify)
+@pytest.mark.parametrize("target", TARGETS, ids=target_id)
 def test_full_disk(target: tuple[str, str], tmp_path: Path) -> None:
-    """In a process of its own: the limit on file sizes stands for a full disk, and libraries may crash on it."""
+    """A limit on file sizes stands in for a full disk. It runs in a subprocess, because a library may crash on it."""
     path = tmp_path / f"data{target[1]}"
     limits = ["0", "100", "5000", "1000000"]
-    command = [sys.executable, "-c", FULL, str(Path(__file__).parents[1]), target[0], str(path), *limits]
+    command = [sys.executable, "-c", WRITE_WITH_LIMITS, str(Path(__file__).parents[1]), target[0], str(path), *limits]
     run = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (run.returncode, run.stderr) == (0, "")
-    complaints = run.stdout.splitlines()
-    assert len(complaints) == len(limits)
-    assert all(line.startswith(f"{path}: cannot write: ") and "File too large" in line for line in complaints)
+    errors = run.stdout.splitlines()
+    assert len(errors) == len(limits)
+    assert all(line.startswith(f"{path}: cannot write: ") and "File too large" in line for line in errors)
     assert not list(tmp_path.iterdir())
 
 
-def test_failed_write_spares_the_file_that_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_write_keeps_the_existing_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: Any) -> None:
         raise OSError(28, "No space left on device")
 
@@ -160,23 +157,23 @@ def test_failed_write_spares_the_file_that_was_there(tmp_path: Path, monkeypatch
     assert [item.name for item in tmp_path.iterdir()] == ["data.npz"]
 
 
-def test_a_file_in_the_place_of_a_folder(tmp_path: Path) -> None:
-    (tmp_path / "data").write_text("in the way")
+def test_folder_format_does_not_replace_a_file(tmp_path: Path) -> None:
+    (tmp_path / "data").write_text("existing")
     with pytest.raises(BadInput, match="data: cannot write"):
         formats.write(dataset(), tmp_path / "data")
-    assert (tmp_path / "data").read_text() == "in the way"
+    assert (tmp_path / "data").read_text() == "existing"
     assert len(list(tmp_path.iterdir())) == 1
 
 
-def test_folder_of_nothing(tmp_path: Path) -> None:
-    complaint(tmp_path, "not recognised as any of ogbench")
-    complaint(tmp_path, "no .csv files", format="csv")
+def test_empty_folder(tmp_path: Path) -> None:
+    assert_read_error(tmp_path, "matches none of the formats ogbench")
+    assert_read_error(tmp_path, "no .csv files", format="csv")
 
 
-def test_missing_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_error_names_a_missing_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     formats.write(dataset(), tmp_path / "a.parquet")
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
-    complaint(tmp_path / "a.parquet", "pip install 'scots[parquet]'")
+    assert_read_error(tmp_path / "a.parquet", "pip install 'scots[parquet]'")
 
 
 # --------------------------------------------------------------------------------------------------------------- npz
@@ -207,23 +204,23 @@ BAD_NPZ: dict[str, tuple[dict[str, Any], list[str]]] = {
     "infinity": ({"actions": with_row(1, -np.inf)}, ["actions: row 1, column 1 (episode 0) is -inf"]),
     "too large": ({"observations": with_row(4, 1.0).astype(float) * 1e39}, ["observations: row 0, column 1", "inf"]),
     "flag is not a number": ({"terminals": TERMINALS * np.float32("nan")}, ["terminals: expected flags of 0 and 1"]),
-    "objects": ({"actions": OBSERVATIONS.astype(object)}, ["key 'actions'", "object arrays are not read"]),
+    "objects": ({"actions": OBSERVATIONS.astype(object)}, ["key 'actions'", "object arrays are not supported"]),
     "text": ({"observations": OBSERVATIONS.astype(str)}, ["observations: expected numbers, got <U"]),
     "meta is not JSON": ({"meta": np.array("{")}, ["Meta: not JSON"]),
-    "meta of another kind": ({"meta": np.array('{"colour": 1}')}, ["Meta: unknown key 'colour'"]),
+    "meta with an unknown key": ({"meta": np.array('{"colour": 1}')}, ["Meta: unknown key 'colour'"]),
     "lengths too long": ({"terminals": None, "lengths": [3, 3]}, ["lengths: expected episodes that cover rows 0 to 5"]),
     "empty episode": ({"terminals": None, "lengths": [3, 0, 2]}, ["lengths: episode 1 is empty"]),
-    "offsets go back": ({"terminals": None, "offsets": [0, 3, 2, 5]}, ["offsets: episode 1 is empty"]),
+    "decreasing offsets": ({"terminals": None, "offsets": [0, 3, 2, 5]}, ["offsets: episode 1 is empty"]),
     "starts late": ({"terminals": None, "episode_starts": [1, 3]}, ["episode_starts", "rows 0 to 5, got 1 to 5"]),
     "no ends": ({"terminals": None, "episode_ends": np.empty(0, int)}, ["episode_ends", "rows 0 to 5"]),
-    "ends are fractions": ({"terminals": None, "episode_ends": [2.5, 5.0]}, ["episode_ends: expected a list of whole"]),
-    "ids come back": ({"terminals": None, "episode": [0, 0, 1, 1, 0]}, ["episode: episode 0 begins a second", "row 4"]),
+    "ends are fractions": ({"terminals": None, "episode_ends": [2.5, 5.0]}, ["episode_ends: expected a list of int"]),
+    "id repeats": ({"terminals": None, "episode": [0, 0, 1, 1, 0]}, ["episode: episode 0 starts a second", "row 4"]),
     "one id": ({"terminals": None, "episodes": np.array(2)}, ["episodes: expected one id for each of the 5 rows"]),
-    "contradiction": ({"lengths": [3, 2], "episode_ends": [2, 5]}, ["episode_ends and lengths contradict"]),
+    "boundaries disagree": ({"lengths": [3, 2], "episode_ends": [2, 5]}, ["episode_ends and lengths give different"]),
     "flag inside an episode": ({"lengths": [4, 1]}, ["flags end an episode at row 2 but lengths does not"]),
     "stacked and lengths": (
         {"observations": OBSERVATIONS[None], "lengths": [3, 2], "terminals": None},
-        ["lengths and the shape of the observations contradict"],
+        ["lengths and the shape of the observations give different"],
     ),
 }
 
@@ -234,17 +231,17 @@ def test_bad_npz(case: str, save: Any, tmp_path: Path) -> None:
     changes, words = BAD_NPZ[case]
     members = {name: values for name, values in (GOOD | changes).items() if values is not None}
     save(tmp_path / "data.npz", **members)
-    complaint(tmp_path / "data.npz", *words)
+    assert_read_error(tmp_path / "data.npz", *words)
 
 
 def test_ogbench_needs_its_keys(tmp_path: Path) -> None:
     np.savez(tmp_path / "data.npz", observations=OBSERVATIONS, terminals=TERMINALS)
-    complaint(tmp_path / "data.npz", "no key 'actions'", "observations, terminals", format="ogbench")
+    assert_read_error(tmp_path / "data.npz", "no key 'actions'", "observations, terminals", format="ogbench")
 
 
 def test_ogbench_refuses_compact_data(tmp_path: Path) -> None:
     np.savez(tmp_path / "data.npz", **GOOD, valids=~TERMINALS)
-    complaint(tmp_path / "data.npz", "'valids' marks data", "'plain'", format="ogbench")
+    assert_read_error(tmp_path / "data.npz", "found key 'valids'", "'plain'", format="ogbench")
     assert formats.read(tmp_path / "data.npz").lengths.tolist() == [3, 2]
 
 
@@ -254,11 +251,11 @@ def test_objects_are_never_unpickled(tmp_path: Path) -> None:
             return Path.touch, (tmp_path / "sprung",)
 
     np.savez(tmp_path / "data.npz", **GOOD, qpos=np.array([Trap()], dtype=object))
-    complaint(tmp_path / "data.npz", "key 'qpos': object arrays are not read")
+    assert_read_error(tmp_path / "data.npz", "key 'qpos': object arrays are not supported")
     assert not (tmp_path / "sprung").exists()
 
 
-def test_npz_that_is_no_zip(tmp_path: Path) -> None:
+def test_npz_that_is_not_a_zip(tmp_path: Path) -> None:
     (tmp_path / "data.npz").write_bytes(b"garbage")
     with pytest.raises(BadInput, match=r"data\.npz: not a readable npz \(File is not a zip file\)"):
         read_npz(tmp_path / "data.npz")
@@ -272,7 +269,7 @@ def test_bad_hdf5(tmp_path: Path) -> None:
     cases: list[tuple[dict[str, Any], str]] = [
         ({"actions": OBSERVATIONS}, "no key 'observations'; the file has actions"),
         ({"observations": OBSERVATIONS}, "no episode boundaries; add 'terminals' or 'timeouts'"),
-        ({"observations/x": OBSERVATIONS}, "observations: expected an array, found a group"),
+        ({"observations/x": OBSERVATIONS}, "observations: found a group, expected an array"),
         ({"observations": OBSERVATIONS, "terminals": TERMINALS[:3]}, "terminals: expected one flag"),
         ({"observations": OBSERVATIONS[:, 0], "terminals": TERMINALS}, "observations: expected rank 2"),
         ({"observations": with_row(2, np.nan), "timeouts": TERMINALS}, "observations: row 2, column 1 (episode 0)"),
@@ -283,17 +280,17 @@ def test_bad_hdf5(tmp_path: Path) -> None:
         with h5py.File(path, "w") as file:
             for key, values in arrays.items():
                 file[key] = values
-        complaint(path, words)
+        assert_read_error(path, words)
 
 
 def test_hdf5_with_an_absurd_shape(tmp_path: Path) -> None:
     with h5py.File(tmp_path / "data.hdf5", "w") as file:
         file.create_dataset("observations", shape=(1 << 40, 2), dtype="f4", chunks=(16, 2))
         file["terminals"] = TERMINALS
-    complaint(tmp_path / "data.hdf5", "/observations: shape (1099511627776, 2) cannot come from this file")
+    assert_read_error(tmp_path / "data.hdf5", "/observations: shape (1099511627776, 2) is too large for this file")
 
 
-def test_flipped_byte_of_our_hdf5(tmp_path: Path) -> None:
+def test_flipped_byte_in_an_hdf5_file_we_wrote(tmp_path: Path) -> None:
     path = tmp_path / "data.hdf5"
     data = dataset((300, 300))
     formats.write(data, path)
@@ -302,7 +299,7 @@ def test_flipped_byte_of_our_hdf5(tmp_path: Path) -> None:
     for byte in range(begin, begin + data.observations.nbytes, 97):
         content[byte] ^= 0xFF
         path.write_bytes(content)
-        complaint(path)
+        assert_read_error(path)
         content[byte] ^= 0xFF
 
 
@@ -311,23 +308,26 @@ def test_flipped_byte_of_our_hdf5(tmp_path: Path) -> None:
 BAD_CSV = {
     "not a number": ("x,y\n1,2\n3,four\n", ["line 3: column 'y': 'four' is not a number"]),
     "empty cell": ("x,y\n1,2\n,4\n", ["line 3: column 'x': the cell is empty"]),
-    "short row": ("x,y\n1,2\n3\n", ["line 3: 1 cells where the header has 2"]),
-    "long row": ("x,y\n1,2,3\n", ["line 2: 3 cells where the header has 2"]),
-    "twice": ("x,x\n1,2\n", ["line 1: column 'x' appears twice"]),
+    "short row": ("x,y\n1,2\n3\n", ["line 3: found 1 cells, expected 2"]),
+    "long row": ("x,y\n1,2,3\n", ["line 2: found 3 cells, expected 2"]),
+    "duplicate column": ("x,x\n1,2\n", ["line 1: column 'x' appears twice"]),
     "unnamed": (",x\n0,1\n", ["line 1: column 0 has no name"]),
-    "no header": ("1.5,2.5\n3,4\n", ["line 1: numbers where the names of the columns"]),
-    "nothing": ("", ["line 1: no observation columns"]),
+    "no header": ("1.5,2.5\n3,4\n", ["line 1: found numbers, expected column names"]),
+    "empty file": ("", ["line 1: no observation columns"]),
     "no rows": ("x,y\n", ["no rows below the header"]),
-    "no observations": ("episode,action_0\n0,1\n", ["line 1: no observation columns beside 'episode', 'action_0'"]),
+    "no observations": (
+        "episode,action_0\n0,1\n",
+        ["line 1: no observation columns; the header has 'episode', 'action_0'"],
+    ),
     "two times": ("t,time,x\n0,0,1\n", ["line 1: columns 't' and 'time' both mean times"]),
     "two episodes": ("run,traj,x\n0,0,1\n", ["line 1: columns 'run' and 'traj' both mean episode"]),
-    "ids come back": ("run,x\na,1\nb,1\na,1\n", ["run: episode a begins a second time at row 2"]),
+    "id repeats": ("run,x\na,1\nb,1\na,1\n", ["run: episode a starts a second time at row 2"]),
     "not finite": ("run,x\na,1\nb,nan\n", ["observations: row 1, column 0 (episode 1) is nan"]),
     "open quote": ('x,y\n1,"2\n', ["cannot be read"]),
-    "meta is not JSON": ("# meta: {\nx,y\n1,2\n", ["meta: not JSON"]),
+    "meta is not JSON": ("# meta: {\nx,y\n1,2\n", ["meta: not valid JSON"]),
     "meta lacks keys": ("# meta: {}\nx,y\n1,2\n", ["meta: expected an object with 'meta' and 'terminated'"]),
-    "meta of text flags": ('# meta: {"meta": {}, "terminated": ["yes"]}\nx\n1\n', ["list of true and false"]),
-    "line after meta": ('# meta: {"meta": {}, "terminated": null}\nx\n1\n?\n', ["line 4: column 'x': '?'"]),
+    "meta with text flags": ('# meta: {"meta": {}, "terminated": ["yes"]}\nx\n1\n', ["list of true and false"]),
+    "line number after meta": ('# meta: {"meta": {}, "terminated": null}\nx\n1\n?\n', ["line 4: column 'x': '?'"]),
     "too many flags": ('# meta: {"meta": {}, "terminated": [true, true]}\nx\n1\n', ["terminated: 2 entries where 1"]),
 }
 
@@ -336,26 +336,26 @@ BAD_CSV = {
 def test_bad_csv(case: str, tmp_path: Path) -> None:
     text, words = BAD_CSV[case]
     (tmp_path / "data.csv").write_text(text)
-    complaint(tmp_path / "data.csv", *words)
+    assert_read_error(tmp_path / "data.csv", *words)
 
 
 def test_csv_that_is_not_text(tmp_path: Path) -> None:
     (tmp_path / "data.csv").write_bytes(b"x,y\n1,\xff\xfe\n")
-    complaint(tmp_path / "data.csv", "cannot be read", "UnicodeDecodeError")
+    assert_read_error(tmp_path / "data.csv", "cannot be read", "UnicodeDecodeError")
 
 
 def test_folder_with_different_headers(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("x,y\n1,2\n")
     (tmp_path / "b.csv").write_text("x,z\n1,2\n")
-    complaint(tmp_path, "b.csv: another header than a.csv: column 'y' is not in both")
+    assert_read_error(tmp_path, "b.csv: the header differs from a.csv: column 'y' is not in both")
     (tmp_path / "b.csv").write_text("y,x\n1,2\n")
-    complaint(tmp_path, "b.csv: another header than a.csv: the order of the columns differs")
+    assert_read_error(tmp_path, "b.csv: the header differs from a.csv: the columns are in another order")
 
 
 def test_folder_with_a_bad_file(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("x,y\n1,2\n")
     (tmp_path / "b.csv").write_text("x,y\n1,\n")
-    complaint(tmp_path, "b.csv: line 2: column 'y'")
+    assert_read_error(tmp_path, "b.csv: line 2: column 'y'")
 
 
 def test_bad_parquet(tmp_path: Path) -> None:
@@ -372,7 +372,7 @@ def test_bad_parquet(tmp_path: Path) -> None:
     ]
     for columns, words in cases:
         parquet.write_table(arrow.table(columns), tmp_path / "data.parquet")
-        complaint(tmp_path / "data.parquet", words)
+        assert_read_error(tmp_path / "data.parquet", words)
 
 
 # ------------------------------------------------------------------------------------------------------------ minari
@@ -390,10 +390,10 @@ def test_bad_minari(tmp_path: Path) -> None:
         ("[", "cannot be read"),
     ]:
         metadata.write_text(damaged)
-        complaint(tmp_path / "data", words)
+        assert_read_error(tmp_path / "data", words)
 
 
-def test_reading_gives_frozen_arrays(tmp_path: Path) -> None:
+def test_read_arrays_are_read_only(tmp_path: Path) -> None:
     formats.write(dataset(), tmp_path / "data.npz")
     data: Trajectories = formats.read(tmp_path / "data.npz")
     with pytest.raises(ValueError, match="read-only"):

@@ -1,8 +1,8 @@
-"""File formats: one module each, found by content when reading and by suffix when writing.
+"""File formats: one module each, detected by content when reading and by suffix when writing.
 
-A format is a module with `matches(path) -> bool` (a cheap look at the file), `read(path) -> Trajectories` and
-`write(data, path)`, where `path` is a new file or, for a folder format, an empty folder. Its line in `FORMATS` is all
-that registers it. Modules raise whatever their library raises: `read` and `write` here turn it into `BadInput`.
+A format is a module with `matches(path) -> bool` (a cheap check), `read(path) -> Trajectories` and
+`write(data, path)`, where `path` is a new file or, for a folder format, an empty folder. A line in `FORMATS` registers
+it. Format modules let the errors of their libraries through; `read` and `write` here turn them into `BadInput`.
 """
 
 from __future__ import annotations
@@ -22,15 +22,16 @@ from scots.data.npz import read_npz
 from scots.data.trajectories import Meta, Trajectories
 
 _BLOCK = 1 << 16  # rows checked at a time
+_READ_REMEDY = "check that the file is not damaged"
 
 
 @dataclass(frozen=True)
 class Format:
-    """A line of the registry."""
+    """An entry of the registry."""
 
-    module: str  # imported when first needed: some formats stand on slow or optional packages
+    module: str  # imported on first use: some formats need slow or optional packages
     suffixes: tuple[str, ...]  # of the paths it writes; "" is a folder
-    shortest: int = 1  # rows of the shortest episode it can hold
+    min_rows: int = 1  # per episode
 
 
 FORMATS = {
@@ -39,58 +40,60 @@ FORMATS = {
     "d4rl": Format("scots.data.formats.d4rl", (".hdf5", ".h5")),
     "csv": Format("scots.data.formats.csv_table", (".csv", "")),
     "parquet": Format("scots.data.formats.parquet_table", (".parquet", "")),
-    "minari": Format("scots.data.formats.minari_folder", ("",), shortest=2),
+    "minari": Format("scots.data.formats.minari_folder", ("",), min_rows=2),
 }
-"""Name -> format. The order is that of detection; of the formats that share a suffix the first is its default."""
+"""Name -> format, in order of detection. The first format with a suffix is the default for that suffix."""
 
 
 def detect(path: Path) -> str:
-    """The name of the format of an existing file or folder."""
+    """Name of the format of an existing file or folder."""
     for name in FORMATS:
         if _module(name).matches(path):
             return name
-    raise BadInput(f"{path}: not recognised as any of {', '.join(FORMATS)}; is it damaged?")
+    raise BadInput(f"{path}: matches none of the formats {', '.join(FORMATS)}; {_READ_REMEDY}")
 
 
 def read(path: Path, format: str | None = None, *, finite: bool = True) -> Trajectories:
-    """Read a dataset and check that every number in it is finite. The format is detected unless it is named.
+    """Read a dataset and check that all its numbers are finite. The format is detected unless given.
 
-    `finite=False` leaves the numbers unchecked, for looking at broken data.
+    `finite=False` skips the check, to inspect broken data.
     """
-    with _explained(path, "cannot be read"):
+    with _as_bad_input(path, "cannot be read", _READ_REMEDY):
         if not path.exists():
             raise BadInput("no such file or folder; check the path")
-        # A number too large for float32 becomes infinite here, and the check below names its row.
+        # Numbers too large for float32 become infinite here, and the check below names their row.
         with np.errstate(over="ignore", invalid="ignore"):
             data: Trajectories = _module(format or detect(path)).read(path)
         if finite:
-            _check(data)
+            _check_finite(data)
     return data
 
 
 def read_meta(path: Path) -> Meta:
-    """What a file says about itself; its arrays are not touched where that can be told without them."""
-    with _explained(path, "cannot be read"):
+    """Read the metadata of a dataset, without its arrays where the format allows that."""
+    with _as_bad_input(path, "cannot be read", _READ_REMEDY):
         if path.suffix == ".npz" and "meta" in (file := read_npz(path)):
             return Meta.from_json(str(file["meta"]))
         return read(path, finite=False).meta
 
 
 def write(data: Trajectories, path: Path, format: str | None = None) -> None:
-    """Write a dataset whole or not at all. The format follows from the suffix unless it is named.
+    """Write a dataset atomically. The suffix decides the format unless it is given.
 
-    A path without a suffix becomes a folder. A folder that has content is never replaced.
+    A path without a suffix becomes a folder. A non-empty folder is never replaced.
     """
-    with _explained(path, "cannot be written"):
+    with _as_bad_input(path, "cannot be written", "try another format"):
         suffix = path.suffix.lower()
-        name = format or _default(suffix)
+        name = format or _default_format(suffix)
         module = _module(name)
         if suffix not in FORMATS[name].suffixes:
-            raise BadInput(f"{name} is written to {_listed(FORMATS[name].suffixes)}, not to {_listed([suffix])}")
+            raise BadInput(
+                f"{name} is written to {_join(FORMATS[name].suffixes)}, not to {_join([suffix])}; change the path"
+            )
         if path.is_dir() and any(path.iterdir()):
-            raise BadInput("a folder with content is not replaced; remove it or choose another place")
-        _check(data)
-        _check_shortest(data, name)
+            raise BadInput("the folder is not empty and will not be replaced; remove it or choose another path")
+        _check_finite(data)
+        _check_lengths(data, name)
         with atomic(path) as temporary:
             if not suffix:
                 temporary.mkdir()
@@ -98,11 +101,11 @@ def write(data: Trajectories, path: Path, format: str | None = None) -> None:
 
 
 @contextmanager
-def _explained(path: Path, failure: str) -> Iterator[None]:
-    """Make every failure one line that begins with the path.
+def _as_bad_input(path: Path, failure: str, remedy: str) -> Iterator[None]:
+    """Turn every error into a one-line `BadInput` that starts with the path.
 
-    Foreign bytes can make zipfile, h5py, pyarrow, json or minari raise nearly anything, so nearly anything is caught;
-    the cause stays attached.
+    Damaged files can make zipfile, h5py, pyarrow, json or minari raise nearly any exception, so all are caught; the
+    original stays attached as the cause.
     """
     try:
         yield
@@ -110,7 +113,8 @@ def _explained(path: Path, failure: str) -> Iterator[None]:
         message = _one_line(error)
         raise BadInput(message if message.startswith(str(path)) else f"{path}: {message}") from error
     except Exception as error:
-        raise BadInput(f"{path}: {failure} ({type(error).__name__}: {_one_line(error)}); is it damaged?") from error
+        reason = f"{type(error).__name__}: {_one_line(error)}"
+        raise BadInput(f"{path}: {failure} ({reason}); {remedy}") from error
 
 
 def _one_line(error: Exception) -> str:
@@ -119,38 +123,38 @@ def _one_line(error: Exception) -> str:
 
 def _module(name: str) -> ModuleType:
     if name not in FORMATS:
-        raise BadInput(f"format {name!r} is not one of {', '.join(FORMATS)}")
+        raise BadInput(f"unknown format {name!r}; choose from {', '.join(FORMATS)}")
     return importlib.import_module(FORMATS[name].module)
 
 
-def _default(suffix: str) -> str:
+def _default_format(suffix: str) -> str:
     for name, format in FORMATS.items():
         if suffix in format.suffixes:
             return name
     known = sorted({suffix for format in FORMATS.values() for suffix in format.suffixes}, reverse=True)
-    raise BadInput(f"no format is written to {suffix}; choose {_listed(known)}")
+    raise BadInput(f"no format is written to {suffix} files; use {_join(known)}")
 
 
-def _listed(suffixes: Sequence[str]) -> str:
+def _join(suffixes: Sequence[str]) -> str:
     return " or ".join(suffix or "a folder (no suffix)" for suffix in suffixes)
 
 
-def _check(data: Trajectories) -> None:
-    """Every array has columns and only finite numbers; the first row that has not is named."""
+def _check_finite(data: Trajectories) -> None:
+    """Check that every array has columns and holds only finite numbers; the error names the first bad row."""
     for name, values in data.arrays():
         if 0 in values.shape[1:]:
-            raise BadInput(f"{name}: no columns")
+            raise BadInput(f"{name}: no columns (shape {values.shape}); every array needs at least one")
         for begin in range(0, len(values), _BLOCK):
             finite = np.isfinite(values[begin : begin + _BLOCK])
             if not finite.all():
                 row, *column = np.argwhere(~finite)[0] + [begin, 0][: values.ndim]
-                place = f"row {row}{f', column {column[0]}' if column else ''} (episode {data.episode_of(row)})"
+                where = f"row {row}{f', column {column[0]}' if column else ''} (episode {data.episode_of(row)})"
                 value = values[(row, *column)]
-                raise BadInput(f"{name}: {place} is {value}, not a finite number; repair or drop that episode")
+                raise BadInput(f"{name}: {where} is {value}, not a finite number; fix or drop that episode")
 
 
-def _check_shortest(data: Trajectories, name: str) -> None:
-    short = np.flatnonzero(data.lengths < FORMATS[name].shortest)
+def _check_lengths(data: Trajectories, name: str) -> None:
+    short = np.flatnonzero(data.lengths < FORMATS[name].min_rows)
     if short.size:
-        needed = f"{name} needs at least {FORMATS[name].shortest}; drop the episode or choose another format"
-        raise BadInput(f"episode {short[0]} has {data.lengths[short[0]]} row(s), {needed}")
+        remedy = f"{name} needs at least {FORMATS[name].min_rows}; drop the episode or choose another format"
+        raise BadInput(f"episode {short[0]} has {data.lengths[short[0]]} row(s), {remedy}")

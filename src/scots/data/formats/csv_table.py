@@ -1,6 +1,6 @@
-"""CSV: one file with an `episode` column, one file that is one episode, or a folder of one file per episode.
+"""CSV: one file with an `episode` column, one file that is one episode, or a folder with one file per episode.
 
-A file written here begins with a line `# meta: {...}`; in a folder, `meta.json` has its content.
+Files written by `scots` start with a line `# meta: {...}`; folders keep the same JSON in `meta.json`.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ import numpy as np
 
 from scots.core.errors import BadInput
 from scots.data.formats.fields import describe
-from scots.data.formats.tabular import Table, check_header, columns_of, holds, read_tables, role_of, write_tables
+from scots.data.formats.tabular import Table, check_header, columns_of, has_tables, read_tables, role_of, write_tables
 from scots.data.trajectories import Trajectories
 
 _SUFFIX = ".csv"
 _META = "# meta: "
-_FORMATS = {np.dtype(np.float32): "%.9g", np.dtype(np.float64): "%.17g", np.dtype(np.int64): "%d"}  # all exact
+_FORMATS = {np.dtype(np.float32): "%.9g", np.dtype(np.float64): "%.17g", np.dtype(np.int64): "%d"}  # all lossless
 
 
 def matches(path: Path) -> bool:
-    """A .csv file, or a folder that has some."""
-    return holds(path, _SUFFIX)
+    """Whether this is a .csv file, or a folder that contains one."""
+    return has_tables(path, _SUFFIX)
 
 
 def read(path: Path) -> Trajectories:
-    """Read a file or a folder of files, by the names of their columns."""
+    """Read a file or a folder of files; column names decide what each column is."""
     return read_tables(path, _SUFFIX, _read_table)
 
 
@@ -65,41 +65,41 @@ def _write_rows(file: TextIO, episode: Trajectories, prefix: str) -> None:
 def _read_table(path: Path) -> Table:
     with path.open(newline="", encoding="utf-8-sig") as file:
         first = file.readline()
-        described = first.startswith(_META)
-        lines = csv.reader(file if described else chain([first], file), strict=True)
+        has_meta = first.startswith(_META)
+        lines = csv.reader(file if has_meta else chain([first], file), strict=True)
         header = next(lines, [])
-        where = f"{path}: line {1 + described}"
+        where = f"{path}: line {1 + has_meta}"
         check_header(where, header)
         if all(_is_number(name) for name in header):
-            raise BadInput(f"{where}: numbers where the names of the columns were expected; add a header line")
-        episode = next((number for number, name in enumerate(header) if role_of(name) == "episode"), None)
+            raise BadInput(f"{where}: found numbers, expected column names; add a header line")
+        episode = next((column for column, name in enumerate(header) if role_of(name) == "episode"), None)
         ids: list[str] = []
         cells = array("d")
-        for number, row in _rows(path, header, lines, described):
+        for line, row in _rows(path, header, lines, has_meta):
             if episode is not None:
                 ids.append(row.pop(episode).strip())
             try:
                 cells.extend(map(float, row))
             except ValueError as error:
-                names = [name for place, name in enumerate(header) if place != episode]
+                names = [name for column, name in enumerate(header) if column != episode]
                 name, cell = next((name, cell) for name, cell in zip(names, row, strict=True) if not _is_number(cell))
-                found = f"{cell!r} is not a number" if cell.strip() else "the cell is empty"
-                raise BadInput(f"{path}: line {number}: column {name!r}: {found}; repair that row") from error
+                problem = f"{cell!r} is not a number" if cell.strip() else "the cell is empty"
+                raise BadInput(f"{path}: line {line}: column {name!r}: {problem}; fix that row") from error
     numbers = np.frombuffer(cells, dtype=np.float64).reshape(-1, len(header) - (episode is not None))
     columns = list(numbers.T)
     if episode is not None:
         columns.insert(episode, np.array(ids, dtype=object))
-    return Table(path, dict(zip(header, columns, strict=True)), first.removeprefix(_META) if described else None)
+    return Table(path, dict(zip(header, columns, strict=True)), first.removeprefix(_META) if has_meta else None)
 
 
-def _rows(path: Path, header: list[str], lines: Any, described: bool) -> Iterator[tuple[int, list[str]]]:
-    """The rows that are not blank, with their line numbers."""
+def _rows(path: Path, header: list[str], lines: Any, has_meta: bool) -> Iterator[tuple[int, list[str]]]:
+    """Rows that are not blank, with their line numbers."""
     for row in lines:
-        number = lines.line_num + described
+        line = lines.line_num + has_meta
         if row and len(row) != len(header):
-            raise BadInput(f"{path}: line {number}: {len(row)} cells where the header has {len(header)}; repair it")
+            raise BadInput(f"{path}: line {line}: found {len(row)} cells, expected {len(header)}; fix that row")
         if row:
-            yield number, row
+            yield line, row
 
 
 def _is_number(cell: str) -> bool:

@@ -1,6 +1,6 @@
-"""D4RL HDF5 files: flat rows, `terminals` where the environment ended an episode, `timeouts` where a time limit did.
+"""D4RL HDF5 files: flat rows, with `terminals` where the environment ended an episode and `timeouts` at time limits.
 
-Files written here carry checksums on every block of data and metadata, so damage is found when they are read.
+Files written by `scots` have checksums on all data and metadata, so reading detects damage.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SIGNATURE = b"\x89HDF\r\n\x1a\n"
 
 
 def matches(path: Path) -> bool:
-    """Any HDF5 file."""
+    """Whether this is an HDF5 file."""
     if not path.is_file():
         return False
     with path.open("rb") as file:
@@ -31,7 +31,7 @@ def matches(path: Path) -> bool:
 
 
 def read(path: Path) -> Trajectories:
-    """Read a file of D4RL, or one that `write` made. Rows after the last flag are an episode too."""
+    """Read a D4RL file or one made by `write`. Rows after the last flag form one more episode."""
     with h5py.File(path, "r") as file:
         paths = {**_PATHS, "terminals": "terminals", "timeouts": "timeouts", "description": _DESCRIPTION}
         arrays = {name: _array(file, key) for name, key in paths.items() if key in file}
@@ -52,13 +52,13 @@ def read(path: Path) -> Trajectories:
 def _array(file: h5py.File, key: str) -> Array:
     dataset = file[key]
     if not isinstance(dataset, h5py.Dataset):
-        raise BadInput(f"{key}: expected an array, found a group")
+        raise BadInput(f"{key}: found a group, expected an array")
     check_size(dataset)
     return np.asarray(dataset[()])
 
 
 def write(data: Trajectories, path: Path) -> None:
-    """Write D4RL's keys, and what it has no key for under `infos` and `metadata`."""
+    """Write D4RL's keys; arrays without a D4RL key go under `infos`, the description under `metadata`."""
     ended = last_rows(data)
     terminals = np.zeros_like(ended)
     if data.terminated is not None:

@@ -1,4 +1,4 @@
-"""HDF5 without its two dangers: absurd shapes in damaged files, and a crash when the disk is full."""
+"""HDF5 guarded against two dangers: absurd shapes in damaged files, and a crash when the disk is full."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from scots.core.errors import BadInput
 from scots.data.trajectories import Array
 
 _CHUNK_BYTES = 1 << 20
-_LARGEST_RATIO = 1100  # deflate cannot compress better
+_MAX_RATIO = 1100  # deflate cannot compress better
 
 
 def check_size(dataset: h5py.Dataset) -> None:
-    """Refuse an array that claims to be far larger than what is stored of it.
+    """Reject an array whose declared size is far larger than its stored data.
 
-    One damaged byte of a shape can ask for gigabytes of fill values, which HDF5 would make for minutes.
+    One damaged byte in a shape can declare gigabytes, and HDF5 would spend minutes on fill values.
     """
-    possible = max(dataset.file.id.get_filesize(), _LARGEST_RATIO * dataset.id.get_storage_size())
-    if dataset.nbytes > possible:
-        raise BadInput(f"{dataset.name}: shape {dataset.shape} cannot come from this file; fetch it again")
+    max_bytes = max(dataset.file.id.get_filesize(), _MAX_RATIO * dataset.id.get_storage_size())
+    if dataset.nbytes > max_bytes:
+        raise BadInput(f"{dataset.name}: shape {dataset.shape} is too large for this file; download it again")
 
 
 class _Sink(io.FileIO):
-    """A file that keeps its first failure for later and pretends success.
+    """A file that stores its first write error and reports success.
 
-    The HDF5 library crashes the process when it cannot write while it closes a file, as on a full disk, so it must
-    never see that.
+    The HDF5 library crashes the process if a write fails while it closes a file, as on a full disk, so it must never
+    see the error. `Hdf5Writer` raises it instead.
     """
 
     failure: OSError | None = None
@@ -40,7 +40,7 @@ class _Sink(io.FileIO):
         pending = memoryview(content).cast("B")
         size = len(pending)
         try:
-            while pending and self.failure is None:  # the system may take a part, and HDF5 would not ask again
+            while pending and self.failure is None:  # a write may be partial, and HDF5 does not retry
                 pending = pending[super().write(pending) :]
         except OSError as error:
             self.failure = error
@@ -55,12 +55,11 @@ class _Sink(io.FileIO):
 
 
 class Hdf5Writer:
-    """A new HDF5 file, as a context; every array in it and all its metadata carry checksums."""
+    """Context manager that writes a new HDF5 file with checksums on every array and all metadata."""
 
     def __init__(self, path: Path) -> None:
         self._sink = _Sink(path, "w+")
-        # The first file version with checksums on metadata.
-        self._file = h5py.File(self._sink, "w", libver=("v110", "v110"))
+        self._file = h5py.File(self._sink, "w", libver=("v110", "v110"))  # the first version with metadata checksums
 
     def __enter__(self) -> Self:
         return self
@@ -70,19 +69,19 @@ class Hdf5Writer:
     ) -> None:
         self._file.close()
         self._sink.close()
-        self._fail_early()
+        self._raise_failure()
 
     def put(self, key: str, values: Array) -> None:
         """Add an array with at least one entry under a slash-separated key."""
         rows = max(1, _CHUNK_BYTES * len(values) // values.nbytes)
         chunks = (min(rows, len(values)), *values.shape[1:])
         self._file.create_dataset(key, data=values, chunks=chunks, fletcher32=True)
-        self._fail_early()
+        self._raise_failure()
 
     def put_attributes(self, key: str, attributes: dict[str, ArrayLike]) -> None:
-        """Add small values to the group of this key, which is made if it is not there."""
+        """Set attributes on the group of this key, creating the group if needed."""
         self._file.require_group(key).attrs.update(attributes)
 
-    def _fail_early(self) -> None:
+    def _raise_failure(self) -> None:
         if self._sink.failure is not None:
             raise self._sink.failure

@@ -1,7 +1,7 @@
 """Minari datasets on disk: a folder with `data/metadata.json` and `data/main_data.hdf5`.
 
-A Minari episode of T transitions has T actions and rewards and T + 1 observations, which are our T + 1 rows. The action
-and reward of an episode's last row have no place there, so `infos` keeps every optional array of ours whole.
+A Minari episode of T transitions has T actions and rewards and T + 1 observations, which are our T + 1 rows. Minari
+cannot store the action and reward of an episode's last row, so `infos` holds a full copy of every optional array.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from scots.data.formats.fields import describe, parse_description
 from scots.data.formats.hdf5 import Hdf5Writer, check_size
 from scots.data.trajectories import ROW_FIELDS, Array, Meta, Trajectories, offsets_from_lengths
 
-_DESCRIPTION = "scots"  # key in metadata.json that marks a dataset of ours
+_DESCRIPTION = "scots"  # key in metadata.json that marks a dataset written by `scots`
 _MAIN = "main_data.hdf5"
 _OPTIONAL = tuple(ROW_FIELDS)[1:]
 _ID = re.compile(r"([\w-]+/)*[\w-]+-v\d+")
 
 
 def matches(path: Path) -> bool:
-    """A folder with a Minari `metadata.json` in its `data` folder."""
+    """Whether this folder contains Minari's `data/metadata.json`."""
     return (path / "data" / "metadata.json").is_file()
 
 
@@ -34,34 +34,35 @@ def matches(path: Path) -> bool:
 
 
 def read(path: Path) -> Trajectories:
-    """Read a dataset without making its environment."""
+    """Read a dataset without creating its environment."""
     minari = require("minari", "minari")
     metadata = json.loads((path / "data" / "metadata.json").read_text())
-    for key in ("observation_space", "action_space"):  # without them minari makes the environment to ask it
+    for key in ("observation_space", "action_space"):  # without them minari would create the environment
         if key not in metadata:
             raise BadInput(f"metadata.json: no key {key!r}; write the dataset again with a current Minari")
-    described = _DESCRIPTION in metadata
+    is_own = _DESCRIPTION in metadata
     main = path / "data" / _MAIN
-    if not described and main.exists():  # ours has checksums; Minari may also have stored Arrow files
+    if not is_own and main.exists():  # our files have checksums; Minari may also store Arrow files instead
         _check_sizes(main)
     dataset = minari.MinariDataset(path / "data")
     nested = _is_nested(dataset)
     fields: dict[str, list[Array]] = {}
-    ended = []
+    terminations = []
     for episode in dataset.iterate_episodes():
-        for name, values in _own_rows(episode, nested) if described else _foreign_rows(episode, nested):
+        for name, values in _own_rows(episode, nested) if is_own else _foreign_rows(episode, nested):
             fields.setdefault(name, []).append(values)
-        ended.append(bool(episode.terminations[-1]))
-    if not ended:
+        terminations.append(bool(episode.terminations[-1]))
+    if not terminations:
         raise BadInput("no episodes; a dataset needs at least one")
-    if described:
+    if is_own:
         meta, terminated = parse_description(metadata[_DESCRIPTION])
     else:
         environment = None if dataset.env_spec is None else dataset.env_spec.id
-        meta, terminated = Meta(dataset=dataset.id, environment=environment), np.array(ended)
-    whole = {name: np.concatenate(parts) for name, parts in fields.items() if len(parts) == len(ended)}
+        meta, terminated = Meta(dataset=dataset.id, environment=environment), np.array(terminations)
+    # Keep only the arrays that every episode has.
+    arrays = {name: np.concatenate(parts) for name, parts in fields.items() if len(parts) == len(terminations)}
     offsets = offsets_from_lengths([len(values) for values in fields["observations"]])
-    return Trajectories(offsets=offsets, terminated=terminated, meta=meta, **whole)
+    return Trajectories(offsets=offsets, terminated=terminated, meta=meta, **arrays)
 
 
 def _check_sizes(path: Path) -> None:
@@ -74,7 +75,7 @@ def _check_sizes(path: Path) -> None:
 
 
 def _is_nested(dataset: Any) -> bool:
-    """Are observations dictionaries with the array under "observation"? Anything but arrays of rank 1 is refused."""
+    """Whether observations are dictionaries with the array under "observation". Only flat Box spaces are accepted."""
     spaces = require("gymnasium.spaces", "minari")
     observation = dataset.observation_space
     nested = isinstance(observation, spaces.Dict) and "observation" in observation.spaces
@@ -83,7 +84,8 @@ def _is_nested(dataset: Any) -> bool:
         ("action", dataset.action_space),
     ):
         if not isinstance(space, spaces.Box) or len(space.shape) != 1:
-            raise BadInput(f"the {name} space is {type(space).__name__} of shape {space.shape}; only flat Box is read")
+            found = f"the {name} space is {type(space).__name__} of shape {space.shape}"
+            raise BadInput(f"{found}; only a Box of rank 1 is supported")
     return nested
 
 
@@ -91,7 +93,7 @@ def _observations(episode: Any, nested: bool) -> Array:
     observations: Array = episode.observations["observation"] if nested else episode.observations
     if len(observations) < 2 or len(observations) != len(episode.actions) + 1:
         counts = f"{len(observations)} observations and {len(episode.actions)} actions"
-        raise BadInput(f"episode {episode.id}: {counts}; expected one observation more than actions")
+        raise BadInput(f"episode {episode.id}: {counts}; expected one more observation than actions")
     return observations
 
 
@@ -101,7 +103,7 @@ def _own_rows(episode: Any, nested: bool) -> list[tuple[str, Array]]:
 
 
 def _foreign_rows(episode: Any, nested: bool) -> list[tuple[str, Array]]:
-    """The rows of a dataset made elsewhere; the last row's action and reward are zero, for they do not exist."""
+    """Rows of a dataset that `scots` did not write; the last row has no action or reward, so both are zero."""
     observations = _observations(episode, nested)
     infos = episode.infos or {}
     padding = np.zeros_like(episode.actions[:1]), np.zeros_like(episode.rewards[:1])
@@ -121,9 +123,9 @@ def _foreign_rows(episode: Any, nested: bool) -> list[tuple[str, Array]]:
 
 
 def write(data: Trajectories, path: Path) -> None:
-    """Fill a folder with a dataset that `minari.MinariDataset(path / "data")` loads.
+    """Fill a folder with a dataset that `minari.MinariDataset(path / "data")` can load.
 
-    Data without actions or rewards gets zeros where Minari must have some.
+    Missing actions and rewards are written as zeros, because Minari requires both.
     """
     folder = path / "data"
     folder.mkdir()
@@ -136,14 +138,14 @@ def write(data: Trajectories, path: Path) -> None:
 
 def _write_episode(file: Hdf5Writer, group: str, number: int, episode: Trajectories) -> None:
     steps = episode.rows - 1
-    ended = episode.terminated is not None and bool(episode.terminated[0])
+    terminated = episode.terminated is not None and bool(episode.terminated[0])
     last = np.arange(steps) == steps - 1
     file.put_attributes(group, {"id": number, "total_steps": steps})
     file.put(f"{group}/observations", episode.observations)
     file.put(f"{group}/actions", np.zeros((steps, 1), np.float32) if episode.actions is None else episode.actions[:-1])
     file.put(f"{group}/rewards", np.zeros(steps, np.float32) if episode.rewards is None else episode.rewards[:-1])
-    file.put(f"{group}/terminations", last & ended)
-    file.put(f"{group}/truncations", last & (not ended))
+    file.put(f"{group}/terminations", last & terminated)
+    file.put(f"{group}/truncations", last & (not terminated))
     for name, values in episode.arrays():
         if name in _OPTIONAL:
             file.put(f"{group}/infos/{name}", values)

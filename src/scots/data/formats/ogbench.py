@@ -1,6 +1,6 @@
-"""OGBench npz files: flat rows, `terminals` set on the last row of each episode.
+"""OGBench npz files: flat rows, with `terminals` set on the last row of each episode.
 
-What OGBench has no key for (rewards, times, lineage, terminated, meta) travels in keys that its loader ignores.
+Arrays without an OGBench key (rewards, times, lineage, terminated, meta) are stored under keys that its loader ignores.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _ID = re.compile(r"((?:pointmaze|antmaze|humanoidmaze|antsoccer|cube|scene|puzzl
 
 
 def matches(path: Path) -> bool:
-    """An npz with OGBench's keys and no foreign ones, which could change what the flags mean."""
+    """Whether this npz has OGBench's keys and no unknown ones, which could change the meaning of the flags."""
     try:
         keys = set(read_npz(path)) if path.is_file() else set()
     except BadInput:
@@ -32,10 +32,10 @@ def matches(path: Path) -> bool:
 
 
 def read(path: Path) -> Trajectories:
-    """Read a file of OGBench, or one that `write` made."""
+    """Read an OGBench file or one made by `write`."""
     file = read_npz(path)
     if "valids" in file:
-        raise BadInput("'valids' marks data from OGBench's compact loader, not a dataset file; read it as 'plain'")
+        raise BadInput("found key 'valids', so this is data from OGBench's compact loader; read it as 'plain'")
     observations = required_rows(file, "observations")
     terminals = as_flags("terminals", required(file, "terminals"), len(observations))
     actions = required(file, "actions")
@@ -49,7 +49,7 @@ def read(path: Path) -> Trajectories:
 
 
 def write(data: Trajectories, path: Path) -> None:
-    """Write a file that `ogbench.utils.load_dataset` loads; data without actions gets an array of no columns."""
+    """Write a file that `ogbench.utils.load_dataset` can load; missing actions become an array with no columns."""
     members: dict[str, Array | Blocks] = dict(data.arrays())
     members.setdefault("actions", np.empty((data.rows, 0), dtype=np.float32))
     members["terminals"] = last_rows(data)
@@ -60,7 +60,7 @@ def write(data: Trajectories, path: Path) -> None:
 
 
 def _meta_of(stem: str) -> Meta:
-    """What the name of an original file says about its columns; the validation split belongs to the same dataset."""
+    """Metadata from the name of an original file; the validation split has the id of its dataset."""
     match = _ID.fullmatch(stem)
     if match is None:
         return Meta()

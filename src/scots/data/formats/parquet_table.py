@@ -1,6 +1,6 @@
-"""Parquet: one file with an `episode` column, one file that is one episode, or a folder of one file per episode.
+"""Parquet: one file with an `episode` column, one file that is one episode, or a folder with one file per episode.
 
-A file written here has what a table has no place for in its schema metadata; a folder has it in `meta.json`.
+Files written by `scots` keep the dataset's description in the schema metadata; folders keep it in `meta.json`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 
 from scots.core.errors import BadInput, require
 from scots.data.formats.fields import describe
-from scots.data.formats.tabular import Table, check_header, columns_of, holds, read_tables, role_of, write_tables
+from scots.data.formats.tabular import Table, check_header, columns_of, has_tables, read_tables, role_of, write_tables
 from scots.data.trajectories import Array, Trajectories
 
 _SUFFIX = ".parquet"
@@ -20,12 +20,12 @@ _META = b"scots"
 
 
 def matches(path: Path) -> bool:
-    """A .parquet file, or a folder that has some."""
-    return holds(path, _SUFFIX)
+    """Whether this is a .parquet file, or a folder that contains one."""
+    return has_tables(path, _SUFFIX)
 
 
 def read(path: Path) -> Trajectories:
-    """Read a file or a folder of files, by the names of their columns."""
+    """Read a file or a folder of files; column names decide what each column is."""
     return read_tables(path, _SUFFIX, _read_table)
 
 
@@ -60,8 +60,8 @@ def _column(path: Path, name: str, column: Any) -> Array:
     where = f"{path}: column {name!r}"
     if column.null_count:
         row = int(np.flatnonzero(column.is_null().to_numpy())[0])
-        raise BadInput(f"{where}: row {row} is empty; repair that row")
+        raise BadInput(f"{where}: row {row} is empty; fix that row")
     values: Array = column.to_numpy()
     if role_of(name) != "episode" and values.dtype.kind not in "biuf":
-        raise BadInput(f"{where}: expected numbers, got {column.type}; convert or drop it")
+        raise BadInput(f"{where}: expected numbers, got {column.type}; convert or drop the column")
     return values

@@ -1,4 +1,4 @@
-"""Npz files of any origin: observations and one of the usual ways to say where episodes end."""
+"""Npz files of any origin: observations plus episode boundaries in any of the common forms."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _FLAGS = ("terminals", "dones", "timeouts", "truncations", "terminations")
 
 
 def matches(path: Path) -> bool:
-    """Any zip file, so that an npz without the right keys is told which ones it needs."""
+    """Whether this is a zip file; an npz without the right keys then gets an error that names them."""
     if not path.is_file():
         return False
     with path.open("rb") as file:
@@ -34,14 +34,14 @@ def matches(path: Path) -> bool:
 
 
 def read(path: Path) -> Trajectories:
-    """Read observations of rank 2 with episode boundaries in any usual form, or of rank 3 (E, T, O)."""
+    """Read observations of rank 2 with episode boundaries in any common form, or of rank 3 (E, T, O)."""
     file = read_npz(path)
     key = next((name for name in _OBSERVATIONS if name in file), _OBSERVATIONS[0])
     observations = required_rows(file, key, ranks=(2, 3))
     lead = observations.shape[:-1]
 
     def flat(values: Array) -> Array:
-        """(E, T, ...) -> (N, ...) where the observations are stacked by episode."""
+        """(E, T, ...) -> (N, ...) if the observations are stacked by episode."""
         stacked = len(lead) == 2 and values.shape[:2] == lead
         return values.reshape(lead[0] * lead[1], *values.shape[2:]) if stacked else values
 
@@ -54,7 +54,7 @@ def read(path: Path) -> Trajectories:
 
 
 def write(data: Trajectories, path: Path) -> None:
-    """Write every array under its own name, `offsets` for the episodes, and `meta`."""
+    """Write every array under its own name, plus `offsets` and `meta`."""
     members: dict[str, Array | Blocks] = dict(data.arrays())
     members["offsets"] = data.offsets
     if data.terminated is not None:
@@ -67,33 +67,34 @@ def write(data: Trajectories, path: Path) -> None:
 
 
 def _offsets(file: Mapping[str, Array], lead: tuple[int, ...], flat: Callable[[Array], Array]) -> Array:
-    """The offsets that all the boundary keys of a file agree on."""
+    """Offsets that all boundary keys of the file agree on."""
     rows = int(np.prod(lead))
-    found = {
-        key: _checked(key, form(key, flat(file[key]), rows), rows) for key, form in _EXPLICIT.items() if key in file
+    candidates = {
+        key: _checked(key, parse(key, flat(file[key]), rows), rows) for key, parse in _EXPLICIT.items() if key in file
     }
     if len(lead) == 2:
-        found["the shape of the observations"] = np.arange(0, rows + 1, lead[1])
+        candidates["the shape of the observations"] = np.arange(0, rows + 1, lead[1])
     flags = _last_flags(file, rows, flat)
-    if not found:
+    if not candidates:
         if flags is None:
             raise BadInput(f"no episode boundaries; add one of {', '.join([*_FLAGS, *_EXPLICIT])}")
         return offsets_from_last(flags)
-    (first, offsets), *others = found.items()
-    for other, its_offsets in others:
-        if not np.array_equal(offsets, its_offsets):
-            raise BadInput(f"{first} and {other} contradict each other about the episodes; keep the right one")
-    # A flag may be missing, as for an episode that ended by a time limit, but none may be inside an episode.
+    (first, offsets), *others = candidates.items()
+    for other, other_offsets in others:
+        if not np.array_equal(offsets, other_offsets):
+            raise BadInput(f"{first} and {other} give different episode boundaries; keep only the correct one")
+    # A flag may be missing, as for an episode that ended at a time limit, but none may be inside an episode.
     stray = np.setdiff1d(np.flatnonzero(flags), offsets[1:] - 1) if flags is not None else np.empty(0)
     if stray.size:
-        raise BadInput(f"the flags end an episode at row {stray[0]} but {first} does not; keep the right one")
+        raise BadInput(f"the flags end an episode at row {stray[0]} but {first} does not; keep only the correct one")
     return offsets
 
 
 def _last_flags(file: Mapping[str, Array], rows: int, flat: Callable[[Array], Array]) -> Array | None:
-    """True where an episode ends (N,), or None if the file has no flags.
+    """True on the last row of each episode (N,), or None if the file has no flags.
 
-    Compact OGBench data flags the last two rows of an episode and clears `valids` on the last: there only that counts.
+    Compact OGBench data sets `terminals` on the last two rows of an episode but clears `valids` only on the last row,
+    so `valids` takes precedence.
     """
     if "valids" in file:
         return ~as_flags("valids", flat(file["valids"]), rows)
@@ -114,7 +115,7 @@ def _from_lengths(key: str, values: Array, rows: int) -> Array:
 
 
 def _from_starts(key: str, values: Array, rows: int) -> Array:
-    """First rows as indices, or as one flag per row."""
+    """Offsets from the first rows of the episodes, given as indices or as one flag per row."""
     if values.dtype == bool:
         values = np.flatnonzero(as_flags(key, values, rows))
     return np.append(_integers(key, values), rows)
@@ -136,12 +137,12 @@ _EXPLICIT: dict[str, Callable[[str, Array, int], Array]] = {
     "episodes": _from_ids,
     "episode": _from_ids,
 }
-"""Keys that state the boundaries in full -> how they become offsets."""
+"""Keys that fully determine the boundaries -> function that converts them to offsets."""
 
 
 def _integers(key: str, values: Array) -> Array:
     if values.ndim != 1 or values.dtype.kind not in "iu":
-        raise BadInput(f"{key}: expected a list of whole numbers, got shape {values.shape} of {values.dtype}")
+        raise BadInput(f"{key}: expected a list of integers, got shape {values.shape} of {values.dtype}")
     return values.astype(np.int64)
 
 
@@ -150,6 +151,6 @@ def _checked(key: str, offsets: Array, rows: int) -> Array:
     if empty.size:
         raise BadInput(f"{key}: episode {empty[0]} is empty; every episode needs at least one row")
     if offsets.size < 2 or offsets[0] != 0 or offsets[-1] != rows:
-        reach = f"{offsets[0]} to {offsets[-1]}" if offsets.size else "none"
-        raise BadInput(f"{key}: expected episodes that cover rows 0 to {rows}, got {reach}")
+        found = f"{offsets[0]} to {offsets[-1]}" if offsets.size else "none"
+        raise BadInput(f"{key}: expected episodes that cover rows 0 to {rows}, got {found}")
     return offsets

@@ -1,6 +1,6 @@
-"""Tables as trajectories: what the names of the columns mean, and folders of one table per episode.
+"""Tables as trajectories: column names and their roles, and folders with one table per episode.
 
-episode  time  x  y  v  action_0  reward        roles by name; every other column is an observation
+episode  time  x  y  v  action_0  reward        role by name; a column without a role is an observation
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from scots.data.trajectories import Array, Meta, Trajectories, concat
 _EPISODE = {"episode", "episode_id", "traj", "trajectory", "traj_id", "run"}
 _TIME = {"time", "t", "timestamp", "stamp"}
 _POSITION = (("x", "y"), ("pos_x", "pos_y"), ("position_x", "position_y"), ("px", "py"))
-_SINGLE = {"times": "time", "rewards": "reward", "source": "source_row"}  # fields of one column, as written
+_SINGLE = {"times": "time", "rewards": "reward", "source": "source_row"}  # fields stored in a single column
 _PREFIXES = {"actions": "action", "qpos": "qpos_", "qvel": "qvel_", "scores": "stitch_score_"}
 _DESCRIPTION = "meta.json"
 
 
 @dataclass(frozen=True)
 class Table:
-    """The columns of one file (N,) each, by their names in the file."""
+    """Columns (N,) of one file, by name."""
 
     path: Path
     columns: dict[str, Array]
-    description: str | None = None  # what `describe` gave, if the file carries it
+    description: str | None = None  # output of `describe`, if the file contains it
 
 
 def role_of(column: str) -> str:
-    """What a column is by its name: a field of `Trajectories`, or "episode"."""
+    """Role of a column by its name: a field of `Trajectories`, or "episode"."""
     name = column.strip().lower()
     if name in _EPISODE:
         return "episode"
@@ -49,55 +49,56 @@ def role_of(column: str) -> str:
 
 
 def check_header(where: str, header: list[str]) -> None:
-    """Every column has a name of its own, and no two claim the same single role."""
+    """Check that column names are unique and that single-column roles appear at most once."""
     for number, name in enumerate(header):
         if not name.strip():
             raise BadInput(f"{where}: column {number} has no name; name it, or drop it if it is an index")
         if name in header[:number]:
             raise BadInput(f"{where}: column {name!r} appears twice; rename one")
     for role in ("episode", *_SINGLE):
-        claims = [name for name in header if role_of(name) == role]
-        if len(claims) > 1:
-            raise BadInput(f"{where}: columns {claims[0]!r} and {claims[1]!r} both mean {role}; rename one")
+        matches = [name for name in header if role_of(name) == role]
+        if len(matches) > 1:
+            raise BadInput(f"{where}: columns {matches[0]!r} and {matches[1]!r} both mean {role}; rename one")
     if all(role_of(name) != "observations" for name in header):
-        raise BadInput(f"{where}: no observation columns beside {', '.join(map(repr, header)) or 'nothing'}")
+        found = ", ".join(map(repr, header)) or "no columns"
+        raise BadInput(f"{where}: no observation columns; the header has {found}")
 
 
 # ----------------------------------------------------------------------------------------------------------- reading
 
 
-def holds(path: Path, suffix: str) -> bool:
-    """Is this a table with this suffix, or a folder of them?"""
+def has_tables(path: Path, suffix: str) -> bool:
+    """Whether this is a table with this suffix, or a folder that contains one."""
     if path.is_dir():
         return any(True for _ in _tables_in(path, suffix))
     return path.suffix.lower() == suffix
 
 
 def read_tables(path: Path, suffix: str, read_table: Callable[[Path], Table]) -> Trajectories:
-    """Read one table, or a folder of them in the natural order of their names."""
+    """Read one table, or a folder of them in natural order of their names."""
     if not path.is_dir():
         table = read_table(path)
-        return _described(_from_table(table), table.description)
-    files = sorted(_tables_in(path, suffix), key=_natural)
+        return _with_description(_from_table(table), table.description)
+    files = sorted(_tables_in(path, suffix), key=_natural_key)
     if not files:
-        raise BadInput(f"the folder has no {suffix} files")
+        raise BadInput(f"the folder has no {suffix} files; check the path")
     tables = [read_table(file) for file in files]
     for table in tables[1:]:
         if list(table.columns) != list(tables[0].columns):
-            odd = sorted(set(table.columns) ^ set(tables[0].columns))
-            what = f"column {odd[0]!r} is not in both" if odd else "the order of the columns differs"
-            raise BadInput(f"{table.path}: another header than {tables[0].path.name}: {what}")
+            different = sorted(set(table.columns) ^ set(tables[0].columns))
+            reason = f"column {different[0]!r} is not in both" if different else "the columns are in another order"
+            raise BadInput(f"{table.path}: the header differs from {tables[0].path.name}: {reason}")
     data = concat([_from_table(table) for table in tables])
     description = path / _DESCRIPTION
-    return _described(data, description.read_text() if description.exists() else None)
+    return _with_description(data, description.read_text() if description.exists() else None)
 
 
 def _tables_in(folder: Path, suffix: str) -> Iterator[Path]:
     return (file for file in folder.iterdir() if file.suffix.lower() == suffix and not file.name.startswith("."))
 
 
-def _natural(path: Path) -> list[str | int]:
-    """Order by the numbers in a name: episode_2 before episode_10."""
+def _natural_key(path: Path) -> list[str | int]:
+    """Sort key that compares numbers in a name by value: episode_2 before episode_10."""
     parts = re.split(r"(\d+)", path.name)
     return [int(part) if number % 2 else part for number, part in enumerate(parts)]
 
@@ -107,31 +108,31 @@ def _from_table(table: Table) -> Trajectories:
     rows = len(next(iter(table.columns.values())))
     if not rows:
         raise BadInput(f"{table.path}: no rows below the header; an episode needs at least one")
-    named: dict[str, dict[str, Array]] = {}
+    by_role: dict[str, dict[str, Array]] = {}
     for name, values in table.columns.items():
-        named.setdefault(role_of(name), {})[name] = values
+        by_role.setdefault(role_of(name), {})[name] = values
     offsets = np.array([0, rows])
-    for name, values in named.pop("episode", {}).items():
+    for name, values in by_role.pop("episode", {}).items():
         try:
             offsets = offsets_from_ids(name, values)
         except BadInput as error:
             raise BadInput(f"{table.path}: {error}") from error
     fields: dict[str, Any] = {}
-    for role, columns in named.items():
+    for role, columns in by_role.items():
         arrays = list(columns.values())
         stacked = role not in _SINGLE
         fields[role] = np.stack([values.astype(np.float32) for values in arrays], axis=1) if stacked else arrays[0]
-    names = tuple(name.strip() for name in named["observations"])
-    return Trajectories(offsets=offsets, meta=Meta(columns=names, position=_position(names)), **fields)
+    names = tuple(name.strip() for name in by_role["observations"])
+    return Trajectories(offsets=offsets, meta=Meta(columns=names, position=_position_columns(names)), **fields)
 
 
-def _position(names: tuple[str, ...]) -> tuple[int, ...]:
+def _position_columns(names: tuple[str, ...]) -> tuple[int, ...]:
     lower = [name.lower() for name in names]
     pair = next((pair for pair in _POSITION if set(pair) <= set(lower)), ())
     return tuple(lower.index(name) for name in pair)
 
 
-def _described(data: Trajectories, description: str | None) -> Trajectories:
+def _with_description(data: Trajectories, description: str | None) -> Trajectories:
     if description is None:
         return data
     meta, terminated = parse_description(description)
@@ -142,7 +143,7 @@ def _described(data: Trajectories, description: str | None) -> Trajectories:
 
 
 def columns_of(data: Trajectories) -> dict[str, Array]:
-    """The columns of a table that reads back as these rows, without the episode column."""
+    """Columns of the table that represents these rows, without the episode column."""
     arrays = dict(data.arrays())
     columns: dict[str, Array] = {}
     for field, name in _SINGLE.items():
@@ -157,7 +158,7 @@ def columns_of(data: Trajectories) -> dict[str, Array]:
 
 
 def _observation_names(data: Trajectories) -> list[str]:
-    """The names the data gives its columns, unless a reader would take one of them for something else."""
+    """The data's own column names, unless one of them would be read back in another role."""
     names = list(data.meta.columns)
     distinct = len({name.strip() for name in names}) == len(names) > 0
     if distinct and all(name.strip() and name.isprintable() and role_of(name) == "observations" for name in names):
@@ -168,7 +169,7 @@ def _observation_names(data: Trajectories) -> list[str]:
 def write_tables(
     data: Trajectories, folder: Path, suffix: str, write_table: Callable[[Trajectories, Path], None]
 ) -> None:
-    """Fill a folder with one table per episode, and what the tables have no place for beside them."""
+    """Fill a folder with one table per episode, and a JSON file with the description of the dataset."""
     for number, episode in enumerate(data.episodes()):
         write_table(episode, folder / f"episode_{number:06d}{suffix}")
     (folder / _DESCRIPTION).write_text(describe(data) + "\n")
