@@ -1,4 +1,4 @@
-"""Look at the machine and the installation: what is there, what is missing, and what to type next."""
+"""Check the machine and the installation: what is installed, what is missing, and which command to run next."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from scots.envs.rendering import choose_gl_backend, is_headless
 
 Status = Literal["ok", "missing", "warning"]
 
-STYLES: dict[Status, str] = {"ok": "green", "missing": "red", "warning": "yellow"}
-FIRST_COMMAND = "scots data collect pointmaze-medium-stitch-v0 --episodes 500"
-DEVELOPMENT_EXTRA = "dev"
-ALSO_SHOWN = ("accelerate", "diffusers", "faiss-cpu")  # versions that explain differences between two machines
-EGL_REMEDY = "install the EGL library (on Debian and Ubuntu: apt install libegl1)"
-LITTLE_MEMORY = 4e9  # bytes; the largest dataset of the paper alone takes 1.3e9
-LITTLE_DISK = 5e9  # bytes; that dataset, its augmentation and a few models
+_STYLES: dict[Status, str] = {"ok": "green", "missing": "red", "warning": "yellow"}
+_FIRST_COMMAND = "scots data collect pointmaze-medium-stitch-v0 --episodes 500"
+_DEVELOPMENT_EXTRA = "dev"
+_OTHER_PACKAGES = ("accelerate", "diffusers", "faiss-cpu")  # versions that explain differences between machines
+_EGL_REMEDY = "install the EGL library (on Debian and Ubuntu: apt install libegl1)"
+_LOW_MEMORY = 4e9  # bytes; the largest dataset of the paper alone takes 1.3e9
+_LOW_DISK = 5e9  # bytes; enough for that dataset, its augmentation and a few models
 
 
 @dataclass(frozen=True)
 class Check:
-    """One thing looked at: what was found, and what to do if it is not well."""
+    """The result of one check, and the remedy if it is not ok."""
 
     name: str
     status: Status
@@ -43,7 +43,7 @@ class Check:
 
 
 def examine() -> list[Check]:
-    """Look at everything the work depends on; quick, and no simulator is imported."""
+    """Run all checks. This is quick and imports no simulator."""
     return [
         Check("python", "ok", f"{platform.python_version()} on {platform.system()} {platform.machine()}"),
         Check("scots", "ok", __version__),
@@ -58,9 +58,9 @@ def examine() -> list[Check]:
 
 
 def next_command() -> str:
-    """The command most worth typing now."""
+    """The command to run next."""
     datasets = _dataset_files()
-    return f"scots data inspect {datasets[0].stem}" if datasets else FIRST_COMMAND
+    return f"scots data inspect {datasets[0].stem}" if datasets else _FIRST_COMMAND
 
 
 def report(checks: Sequence[Check]) -> RenderableType:
@@ -70,10 +70,10 @@ def report(checks: Sequence[Check]) -> RenderableType:
     table.add_column(no_wrap=True)
     table.add_column()
     for check in checks:
-        words = Text(check.detail)
+        detail = Text(check.detail)
         if check.remedy:
-            words.append(f"\n-> {check.remedy}", style="bold")
-        table.add_row(Text(check.status, style=STYLES[check.status]), Text(check.name), words)
+            detail.append(f"\n-> {check.remedy}", style="bold")
+        table.add_row(Text(check.status, style=_STYLES[check.status]), Text(check.name), detail)
     return table
 
 
@@ -81,38 +81,38 @@ def report(checks: Sequence[Check]) -> RenderableType:
 
 
 def _packages() -> list[Check]:
-    """One check for what is always needed and one per extra, as the installed metadata declares them."""
+    """One check for the required packages and one per extra, from the installed metadata."""
     declared = _declared_packages()
-    checks = [_package_check(extra, names) for extra, names in declared.items() if extra != DEVELOPMENT_EXTRA]
-    others = set(ALSO_SHOWN) - {name for names in declared.values() for name in names}
-    if present := _versions(sorted(others)):
-        checks.append(Check("other packages", "ok", _listed(present)))
+    checks = [_package_check(extra, names) for extra, names in declared.items() if extra != _DEVELOPMENT_EXTRA]
+    others = set(_OTHER_PACKAGES) - {name for names in declared.values() for name in names}
+    if installed := _versions(sorted(others)):
+        checks.append(Check("other packages", "ok", _join(installed)))
     return checks
 
 
 def _declared_packages() -> dict[str, list[str]]:
-    """Package names by extra; those that are always needed under the empty name."""
+    """Package names by extra; required packages are under the empty name."""
     declared: dict[str, list[str]] = {}
     for requirement in importlib.metadata.requires("scots") or []:
         name = re.split(r"[^\w.-]", requirement, maxsplit=1)[0]
         extra = re.search(r"extra == [\"'](.+?)[\"']", requirement)
-        if name != "scots":  # an extra that includes another one names the package itself
+        if name != "scots":  # an extra that includes another extra requires `scots` itself
             declared.setdefault(extra[1] if extra else "", []).append(name)
     return declared
 
 
 def _package_check(extra: str, names: Sequence[str]) -> Check:
     label = f"extra {extra}" if extra else "packages"
-    present = _versions(names)
-    absent = [name for name in names if name not in present]
-    if not absent:
-        return Check(label, "ok", _listed(present))
+    installed = _versions(names)
+    missing = [name for name in names if name not in installed]
+    if not missing:
+        return Check(label, "ok", _join(installed))
     remedy = f"pip install 'scots[{extra}]'" if extra else "pip install scots"
-    return Check(label, "missing", f"not installed: {', '.join(absent)}", remedy)
+    return Check(label, "missing", f"not installed: {', '.join(missing)}", remedy)
 
 
 def _versions(names: Sequence[str]) -> dict[str, str]:
-    """Versions of those packages that are installed, without importing them."""
+    """Versions of the installed packages among these, without importing them."""
     versions = {}
     for name in names:
         try:
@@ -122,7 +122,7 @@ def _versions(names: Sequence[str]) -> dict[str, str]:
     return versions
 
 
-def _listed(versions: dict[str, str]) -> str:
+def _join(versions: dict[str, str]) -> str:
     return ", ".join(f"{name} {version}" for name, version in versions.items())
 
 
@@ -130,15 +130,15 @@ def _listed(versions: dict[str, str]) -> str:
 
 
 def _compute() -> list[Check]:
-    """What torch computes on. A torch that does not load (a driver mismatch, say) is a finding, not a crash."""
+    """Check torch and its devices. If torch fails to load (a driver mismatch, say), the report says so."""
     try:
         import torch
     except (ImportError, OSError) as error:
-        return [Check("torch", "missing", f"does not load: {error}", "pip install --force-reinstall torch")]
-    # A container or a batch system may give this process fewer cores than the machine has.
+        return [Check("torch", "missing", f"fails to load: {error}", "pip install --force-reinstall torch")]
+    # A container or a batch scheduler may give this process fewer cores than the machine has.
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     threads = torch.get_num_threads()
-    detail = f"{cores} cores, torch computes with {threads} threads"
+    detail = f"{cores} cores, torch uses {threads} threads"
     if threads > cores:
         processor = Check("processor", "warning", detail, f"export OMP_NUM_THREADS={cores}")
     else:
@@ -158,40 +158,40 @@ def _memory() -> Check:
     detail = amount(total, "bytes")
     if available is not None:
         detail += f", {amount(available, 'bytes')} available"
-    if (total if available is None else available) < LITTLE_MEMORY:
-        return Check("memory", "warning", detail, "close other programs, or work with fewer episodes")
+    if (total if available is None else available) < _LOW_MEMORY:
+        return Check("memory", "warning", detail, "close other programs, or use fewer episodes")
     return Check("memory", "ok", detail)
 
 
 def _available_memory() -> int | None:
-    """Bytes that programs can still get, where the system tells (Linux)."""
-    table = Path("/proc/meminfo")
-    found = re.search(r"MemAvailable:\s+(\d+) kB", table.read_text()) if table.exists() else None
-    return int(found[1]) * 1024 if found else None
+    """Bytes of available memory; None where /proc/meminfo does not exist."""
+    meminfo = Path("/proc/meminfo")
+    match = re.search(r"MemAvailable:\s+(\d+) kB", meminfo.read_text()) if meminfo.exists() else None
+    return int(match[1]) * 1024 if match else None
 
 
 def _disk() -> Check:
     home = files.home()
-    place = next(folder for folder in (home, *home.resolve().parents) if folder.exists())
-    free = shutil.disk_usage(place).free
+    existing = next(folder for folder in (home, *home.resolve().parents) if folder.exists())
+    free = shutil.disk_usage(existing).free
     detail = f"{amount(free, 'bytes')} free at {home}"
-    if free < LITTLE_DISK:
-        return Check("disk", "warning", detail, "free some space, or choose a larger disk with SCOTS_HOME")
+    if free < _LOW_DISK:
+        return Check("disk", "warning", detail, "free some disk space, or choose a larger disk with SCOTS_HOME")
     return Check("disk", "ok", detail)
 
 
 def _rendering() -> Check:
     backend = choose_gl_backend()
     if is_headless() and backend == "glfw":
-        return Check("rendering", "warning", "no display and no EGL: simulators run but draw nothing", EGL_REMEDY)
-    return Check("rendering", "ok", f"MuJoCo draws with {backend}")
+        return Check("rendering", "warning", "no display and no EGL: simulators run but cannot render", _EGL_REMEDY)
+    return Check("rendering", "ok", f"MuJoCo renders with {backend}")
 
 
 # -------------------------------------------------------------------------------------------------------------- data
 
 
 def _dataset_files() -> list[Path]:
-    """Training files in the data home, by name."""
+    """Training files in the data folder, sorted by name."""
     return sorted(path for path in (files.home() / "data").glob("*.npz") if not path.stem.endswith("-val"))
 
 

@@ -1,4 +1,4 @@
-"""Downloads against a real server that misbehaves in every way it can."""
+"""Downloads from a local HTTP server that misbehaves in many ways."""
 
 from __future__ import annotations
 
@@ -48,22 +48,22 @@ HALF = len(CONTENT[TRAINING]) // 2
 
 @dataclass
 class Fault:
-    """How one answer differs from an honest one."""
+    """How one response differs from a correct one."""
 
     status: int | None = None
     body: bytes | None = None
     content_type: str = "application/octet-stream"
     announce: int = 0  # added to the size in the headers
-    cut_after: int | None = None  # bytes of this answer, then the connection closes
-    wait: threading.Event | None = None  # held at `cut_after` until the event, then goes on
-    shift: int = 0  # the answer begins this many bytes after the asked one
+    cut_after: int | None = None  # bytes of this response, after which the connection closes
+    wait: threading.Event | None = None  # stalls at `cut_after` until the event, then continues
+    shift: int = 0  # the response starts this many bytes after the requested one
     ignore_range: bool = False
     ignore_if_range: bool = False
-    headers: dict[str, str | None] = field(default_factory=dict)  # replaced, or left out where None
+    headers: dict[str, str | None] = field(default_factory=dict)  # replaced, or omitted if None
 
 
 @dataclass
-class Seen:
+class Request:
     name: str
     range: str | None
     if_range: str | None
@@ -71,7 +71,7 @@ class Seen:
 
 
 class Mirror(ThreadingHTTPServer):
-    """Serves `content` honestly, except for the faults queued or fixed for a name."""
+    """Serves `content` correctly, except for the faults queued or always set for a name."""
 
     daemon_threads = True
 
@@ -80,7 +80,7 @@ class Mirror(ThreadingHTTPServer):
         self.content = dict(CONTENT)
         self.faults: dict[str, list[Fault]] = {}
         self.always: dict[str, Fault] = {}
-        self.seen: list[Seen] = []
+        self.requests: list[Request] = []
 
     @property
     def url(self) -> str:
@@ -90,8 +90,8 @@ class Mirror(ThreadingHTTPServer):
         queue = self.faults.get(name)
         return queue.pop(0) if queue else self.always.get(name, Fault())
 
-    def asked(self, name: str = TRAINING) -> list[Seen]:
-        return [seen for seen in self.seen if seen.name == name]
+    def requests_for(self, name: str = TRAINING) -> list[Request]:
+        return [request for request in self.requests if request.name == name]
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -99,19 +99,19 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         name = self.path.rpartition("/")[2]
-        seen = Seen(name, self.headers["Range"], self.headers["If-Range"])
-        self.server.seen.append(seen)
+        request = Request(name, self.headers["Range"], self.headers["If-Range"])
+        self.server.requests.append(request)
         fault = self.server.fault(name)
         body = self.server.content.get(name) if fault.body is None else fault.body
         if body is None or (fault.status or 200) >= 400:
             return self.send_error(fault.status or 404)
-        self.send_body(body, fault, seen)
+        self.send_body(body, fault, request)
 
-    def send_body(self, body: bytes, fault: Fault, seen: Seen) -> None:
+    def send_body(self, body: bytes, fault: Fault, request: Request) -> None:
         etag = f'"{hashlib.sha256(body).hexdigest()[:16]}"'
-        unchanged = fault.ignore_if_range or seen.if_range in (None, etag)
-        partial = seen.range is not None and unchanged and not fault.ignore_range
-        first = int(seen.range.removeprefix("bytes=").rstrip("-")) if partial and seen.range else 0
+        unchanged = fault.ignore_if_range or request.if_range in (None, etag)
+        partial = request.range is not None and unchanged and not fault.ignore_range
+        first = int(request.range.removeprefix("bytes=").rstrip("-")) if partial and request.range else 0
         if partial and first >= len(body):
             return self.send_error(416)
         first += fault.shift
@@ -130,15 +130,15 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         payload = body[first:]
         stop = len(payload) if fault.cut_after is None else fault.cut_after
-        self.push(payload[:stop], seen)
+        self.push(payload[:stop], request)
         if fault.wait is not None and fault.wait.wait(timeout=20):
-            self.push(payload[stop:], seen)
+            self.push(payload[stop:], request)
 
-    def push(self, payload: bytes, seen: Seen) -> None:
+    def push(self, payload: bytes, request: Request) -> None:
         try:
             self.wfile.write(payload)
             self.wfile.flush()
-            seen.sent += len(payload)
+            request.sent += len(payload)
         except OSError:  # the client was killed
             self.close_connection = True
 
@@ -173,7 +173,7 @@ def mirror(mirrors: Callable[[], Mirror], home: Path, monkeypatch: pytest.Monkey
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("SCOTS_HOME", str(tmp_path))
     monkeypatch.setenv("no_proxy", "127.0.0.1")
-    monkeypatch.setattr(downloading, "RETRY_SECONDS", (0.0, 0.0, 0.0))
+    monkeypatch.setattr(downloading, "_RETRY_SECONDS", (0.0, 0.0, 0.0))
     return tmp_path / "data"
 
 
@@ -189,10 +189,10 @@ def assert_no_final_file(home: Path) -> None:
     assert not (home / TRAINING).with_suffix(".origin.json").exists()
 
 
-# -------------------------------------------------------------------------------------------------------- all is well
+# ------------------------------------------------------------------------------------------------------------ success
 
 
-def test_fetches_both_files_and_records_their_origin(mirror: Mirror, home: Path) -> None:
+def test_downloads_both_files_and_records_their_origin(mirror: Mirror, home: Path) -> None:
     assert download("toy-v0") == home / TRAINING
     assert_complete(home)
     for name, body in CONTENT.items():
@@ -209,19 +209,19 @@ def test_fetches_both_files_and_records_their_origin(mirror: Mirror, home: Path)
         assert json.loads((home / "checksums.json").read_text())[name] == digest
 
 
-def test_a_file_that_is_there_is_not_fetched_again(mirror: Mirror, home: Path) -> None:
+def test_existing_file_is_not_downloaded_again(mirror: Mirror, home: Path) -> None:
     download("toy-v0")
     (home / VALIDATION).unlink()
     download("toy-v0")
-    assert len(mirror.asked(TRAINING)) == 1
-    assert len(mirror.asked(VALIDATION)) == 2
+    assert len(mirror.requests_for(TRAINING)) == 1
+    assert len(mirror.requests_for(VALIDATION)) == 2
 
 
-def test_origin_of_an_unknown_file_is_none(tmp_path: Path) -> None:
+def test_file_without_a_record_has_no_origin(tmp_path: Path) -> None:
     assert origin_of(tmp_path / "own.npz") is None
 
 
-def test_a_server_without_a_content_length_is_believed(mirror: Mirror, home: Path) -> None:
+def test_server_without_a_content_length_is_accepted(mirror: Mirror, home: Path) -> None:
     mirror.always[TRAINING] = Fault(headers={"Content-Length": None, "Connection": "close"})
     download("toy-v0")
     assert_complete(home)
@@ -230,128 +230,128 @@ def test_a_server_without_a_content_length_is_believed(mirror: Mirror, home: Pat
 # ------------------------------------------------------------------------------------------------------------- resume
 
 
-def test_a_cut_connection_goes_on_where_it_stopped(mirror: Mirror, home: Path) -> None:
+def test_lost_connection_resumes_where_it_stopped(mirror: Mirror, home: Path) -> None:
     mirror.faults[TRAINING] = [Fault(cut_after=HALF)]
     download("toy-v0")
     assert_complete(home)
-    first, second = mirror.asked()
+    first, second = mirror.requests_for()
     assert (first.range, second.range) == (None, f"bytes={HALF}-")
     assert first.sent + second.sent == len(CONTENT[TRAINING])
 
 
-def test_any_number_of_cuts_is_survived_while_bytes_arrive(mirror: Mirror, home: Path) -> None:
+def test_any_number_of_interruptions_is_survived_while_bytes_arrive(mirror: Mirror, home: Path) -> None:
     step = len(CONTENT[TRAINING]) // 10
     mirror.faults[TRAINING] = [Fault(cut_after=step) for _ in range(9)]
     download("toy-v0")
     assert_complete(home)
-    assert sum(seen.sent for seen in mirror.asked()) == len(CONTENT[TRAINING])
+    assert sum(request.sent for request in mirror.requests_for()) == len(CONTENT[TRAINING])
 
 
-def test_a_server_that_goes_silent_counts_as_cut(mirror: Mirror, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(downloading, "TIMEOUT_SECONDS", 0.2)
-    silence = threading.Event()
-    mirror.faults[TRAINING] = [Fault(cut_after=HALF, wait=silence)]
+def test_stalled_server_counts_as_interrupted(mirror: Mirror, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(downloading, "_TIMEOUT_SECONDS", 0.2)
+    stall = threading.Event()
+    mirror.faults[TRAINING] = [Fault(cut_after=HALF, wait=stall)]
     download("toy-v0")
-    silence.set()
+    stall.set()
     assert_complete(home)
-    assert mirror.asked()[1].range == f"bytes={HALF}-"
+    assert mirror.requests_for()[1].range == f"bytes={HALF}-"
 
 
-def test_a_busy_server_keeps_the_part(mirror: Mirror, home: Path) -> None:
+def test_busy_server_keeps_the_part(mirror: Mirror, home: Path) -> None:
     mirror.faults[TRAINING] = [Fault(cut_after=HALF), Fault(status=503), Fault(status=429)]
     download("toy-v0")
     assert_complete(home)
-    assert mirror.asked()[-1].range == f"bytes={HALF}-"
+    assert mirror.requests_for()[-1].range == f"bytes={HALF}-"
 
 
-def test_a_server_that_ignores_range_starts_again(mirror: Mirror, home: Path) -> None:
+def test_server_that_ignores_range_restarts_the_download(mirror: Mirror, home: Path) -> None:
     mirror.faults[TRAINING] = [Fault(cut_after=HALF), Fault(ignore_range=True)]
     download("toy-v0")
     assert_complete(home)
 
 
-def test_a_server_that_ignores_range_and_always_cuts_is_given_up(mirror: Mirror, home: Path) -> None:
+def test_server_that_ignores_range_and_never_finishes_is_abandoned(mirror: Mirror, home: Path) -> None:
     mirror.always[TRAINING] = Fault(cut_after=HALF, ignore_range=True)
-    with pytest.raises(BadInput, match=f"cut at {HALF} of"):
+    with pytest.raises(BadInput, match=f"lost at {HALF} of"):
         download("toy-v0")
-    assert len(mirror.asked()) == 1 + len(downloading.RETRY_SECONDS)
+    assert len(mirror.requests_for()) == 1 + len(downloading._RETRY_SECONDS)
     assert_no_final_file(home)
 
 
 @pytest.mark.parametrize("ignore_if_range", [False, True])
-def test_a_file_that_changed_between_parts_starts_again(mirror: Mirror, home: Path, ignore_if_range: bool) -> None:
+def test_file_that_changed_between_attempts_restarts(mirror: Mirror, home: Path, ignore_if_range: bool) -> None:
     mirror.always[TRAINING] = Fault(cut_after=HALF, ignore_range=True)
     with pytest.raises(BadInput):
         download("toy-v0")
-    mirror.content[TRAINING] = dataset(20_000, seed=7)  # the same size: only the validator tells
+    mirror.content[TRAINING] = dataset(20_000, seed=7)  # the same size: only the validator differs
     mirror.always[TRAINING] = Fault(ignore_if_range=ignore_if_range)
     download("toy-v0")
     assert_complete(home, mirror.content)
 
 
-def test_without_a_validator_nothing_is_continued(mirror: Mirror, home: Path) -> None:
+def test_without_a_validator_the_download_restarts(mirror: Mirror, home: Path) -> None:
     mirror.faults[TRAINING] = [Fault(cut_after=HALF, headers={"ETag": None})]
     download("toy-v0")
     assert_complete(home)
-    assert [seen.range for seen in mirror.asked()] == [None, None]
+    assert [request.range for request in mirror.requests_for()] == [None, None]
 
 
-def test_a_weak_etag_does_not_vouch_but_a_date_does(mirror: Mirror, home: Path) -> None:
+def test_last_modified_is_the_validator_if_the_etag_is_weak(mirror: Mirror, home: Path) -> None:
     date = "Tue, 01 Oct 2024 00:00:00 GMT"
     weak: dict[str, str | None] = {"ETag": 'W/"1"', "Last-Modified": date}
     mirror.faults[TRAINING] = [Fault(cut_after=HALF, headers=weak), Fault(headers=weak, ignore_if_range=True)]
     download("toy-v0")
     assert_complete(home)
-    assert mirror.asked()[1].if_range == date
+    assert mirror.requests_for()[1].if_range == date
 
 
 @pytest.mark.parametrize("shift", [-1, 1])
-def test_a_wrong_range_is_not_glued_on(mirror: Mirror, home: Path, shift: int) -> None:
+def test_wrong_range_is_not_appended(mirror: Mirror, home: Path, shift: int) -> None:
     mirror.faults[TRAINING] = [Fault(cut_after=HALF), Fault(shift=shift)]
     download("toy-v0")
     assert_complete(home)
-    assert mirror.asked()[-1].range is None
+    assert mirror.requests_for()[-1].range is None
 
 
-def test_more_bytes_than_announced_are_thrown_away(mirror: Mirror, home: Path) -> None:
+def test_more_bytes_than_announced_are_discarded(mirror: Mirror, home: Path) -> None:
     size = len(CONTENT[TRAINING])
-    lie = Fault(shift=-100, headers={"Content-Range": f"bytes {HALF}-{size - 1}/{size}"})
-    mirror.faults[TRAINING] = [Fault(cut_after=HALF), lie]
+    too_long = Fault(shift=-100, headers={"Content-Range": f"bytes {HALF}-{size - 1}/{size}"})
+    mirror.faults[TRAINING] = [Fault(cut_after=HALF), too_long]
     with pytest.raises(BadInput, match=f"more than the {size} bytes"):
         download("toy-v0")
     assert not (home / f"{TRAINING}.part").exists()
     assert_no_final_file(home)
 
 
-def test_a_web_page_in_between_does_not_cost_the_part(mirror: Mirror, home: Path) -> None:
+def test_web_page_does_not_replace_the_part(mirror: Mirror, home: Path) -> None:
     page = Fault(body=b"<html>please log in</html>", content_type="text/html", ignore_range=True)
     mirror.faults[TRAINING] = [Fault(cut_after=HALF), page]
     with pytest.raises(BadInput, match="web page"):
         download("toy-v0")
     download("toy-v0")
     assert_complete(home)
-    assert mirror.asked()[-1].range == f"bytes={HALF}-"
+    assert mirror.requests_for()[-1].range == f"bytes={HALF}-"
 
 
-def test_a_complete_part_is_checked_not_fetched(mirror: Mirror, home: Path) -> None:
+def test_complete_part_is_verified_without_a_request(mirror: Mirror, home: Path) -> None:
     body = CONTENT[TRAINING]
     home.mkdir()
     (home / f"{TRAINING}.part").write_bytes(body)
-    note = {"url": f"{mirror.url}/{TRAINING}", "validator": '"1"', "bytes": len(body)}
-    (home / f"{TRAINING}.part.json").write_text(json.dumps(note))
+    record = {"url": f"{mirror.url}/{TRAINING}", "validator": '"1"', "bytes": len(body)}
+    (home / f"{TRAINING}.part.json").write_text(json.dumps(record))
     download("toy-v0")
     assert_complete(home)
-    assert mirror.asked() == []
+    assert mirror.requests_for() == []
 
 
-def test_a_part_nobody_vouches_for_is_replaced(mirror: Mirror, home: Path) -> None:
+def test_part_without_a_record_is_replaced(mirror: Mirror, home: Path) -> None:
     home.mkdir()
-    (home / f"{TRAINING}.part").write_bytes(b"remains of something else")
+    (home / f"{TRAINING}.part").write_bytes(b"bytes of unknown origin")
     download("toy-v0")
     assert_complete(home)
 
 
-# ---------------------------------------------------------------------------------------------------- bad deliveries
+# ------------------------------------------------------------------------------------------------------ bad responses
 
 NOT_A_DATASET: dict[str, tuple[Fault, str]] = {
     "missing": (Fault(status=404), "404"),
@@ -362,7 +362,7 @@ NOT_A_DATASET: dict[str, tuple[Fault, str]] = {
     "empty": (Fault(body=b""), "not a dataset"),
     "announces less": (Fault(announce=-1000), "not a dataset"),
     "announces more": (Fault(announce=1000), "fewer bytes than it announced"),
-    "announces more, no range": (Fault(announce=1000, ignore_range=True), "cut at"),
+    "announces more, no range": (Fault(announce=1000, ignore_range=True), "lost at"),
     "no actions": (Fault(body=dataset(50, actions=None)), "without the array 'actions'"),
     "unequal": (Fault(body=dataset(50, actions=np.zeros((49, 2)))), "different lengths"),
     "scalar": (Fault(body=dataset(50, actions=np.zeros(()))), "not an array of numbers"),
@@ -370,7 +370,7 @@ NOT_A_DATASET: dict[str, tuple[Fault, str]] = {
 
 
 @pytest.mark.parametrize(("fault", "reason"), NOT_A_DATASET.values(), ids=NOT_A_DATASET.keys())
-def test_a_bad_delivery_leaves_no_file(mirror: Mirror, home: Path, fault: Fault, reason: str) -> None:
+def test_bad_response_leaves_no_file(mirror: Mirror, home: Path, fault: Fault, reason: str) -> None:
     mirror.always[TRAINING] = fault
     with pytest.raises(BadInput, match=reason) as caught:
         download("toy-v0")
@@ -383,7 +383,7 @@ def test_a_bad_delivery_leaves_no_file(mirror: Mirror, home: Path, fault: Fault,
 
 
 @pytest.mark.parametrize(("fault", "reason"), NOT_A_DATASET.values(), ids=NOT_A_DATASET.keys())
-def test_a_bad_delivery_sends_us_to_the_next_mirror(
+def test_bad_response_moves_on_to_the_next_mirror(
     mirrors: Callable[[], Mirror], home: Path, monkeypatch: pytest.MonkeyPatch, fault: Fault, reason: str
 ) -> None:
     bad, good = mirrors(), mirrors()
@@ -396,7 +396,7 @@ def test_a_bad_delivery_sends_us_to_the_next_mirror(
     assert origin["url"] == f"{good.url}/{TRAINING}"
 
 
-def test_damage_inside_the_file_is_found(mirror: Mirror, home: Path) -> None:
+def test_damage_inside_the_file_is_detected(mirror: Mirror, home: Path) -> None:
     body = bytearray(CONTENT[TRAINING])
     body[HALF] ^= 1
     mirror.always[TRAINING] = Fault(body=bytes(body))
@@ -405,10 +405,10 @@ def test_damage_inside_the_file_is_found(mirror: Mirror, home: Path) -> None:
     assert not (home / f"{TRAINING}.part").exists()
 
 
-def test_an_encrypted_archive_is_not_a_dataset(mirror: Mirror, home: Path) -> None:
+def test_encrypted_archive_is_not_a_dataset(mirror: Mirror, home: Path) -> None:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
-        for name in downloading.REQUIRED_ARRAYS:
+        for name in downloading._REQUIRED_ARRAYS:
             archive.writestr(f"{name}.npy", b"x")
     encrypted = buffer.getvalue().replace(b"PK\x01\x02\x14\x03\x14\x00\x00", b"PK\x01\x02\x14\x03\x14\x00\x01")
     mirror.always[TRAINING] = Fault(body=encrypted)
@@ -416,30 +416,30 @@ def test_an_encrypted_archive_is_not_a_dataset(mirror: Mirror, home: Path) -> No
         download("toy-v0")
 
 
-def test_a_mirror_that_is_down_is_passed_over(
+def test_mirror_that_is_down_is_skipped(
     mirrors: Callable[[], Mirror], home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    gone, good = Mirror(), mirrors()
-    gone.server_close()
-    monkeypatch.setenv("SCOTS_MIRRORS", f"{gone.url},{good.url}")
+    down, good = Mirror(), mirrors()
+    down.server_close()
+    monkeypatch.setenv("SCOTS_MIRRORS", f"{down.url},{good.url}")
     download("toy-v0")
     assert_complete(home)
 
 
-def test_when_all_mirrors_fail_each_reason_is_told(
+def test_error_lists_the_reason_of_every_mirror(
     mirrors: Callable[[], Mirror], home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    gone, empty = Mirror(), mirrors()
-    gone.server_close()
+    down, empty = Mirror(), mirrors()
+    down.server_close()
     empty.content = {}
-    monkeypatch.setenv("SCOTS_MIRRORS", f"{gone.url},{empty.url}")
+    monkeypatch.setenv("SCOTS_MIRRORS", f"{down.url},{empty.url}")
     with pytest.raises(BadInput) as caught:
         download("toy-v0")
-    assert f"{gone.url}/{TRAINING}: cannot be reached" in str(caught.value)
+    assert f"{down.url}/{TRAINING}: cannot be reached" in str(caught.value)
     assert f"{empty.url}/{TRAINING}: answered 404" in str(caught.value)
 
 
-def test_a_part_is_continued_at_the_mirror_it_came_from(
+def test_part_is_resumed_from_the_mirror_it_came_from(
     mirrors: Callable[[], Mirror], home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, second = mirrors(), mirrors()
@@ -451,69 +451,69 @@ def test_a_part_is_continued_at_the_mirror_it_came_from(
     first.always.clear()
     download("toy-v0")
     assert_complete(home)
-    assert len(first.asked()) == 1
-    assert second.asked()[-1].range == f"bytes={HALF}-"
+    assert len(first.requests_for()) == 1
+    assert second.requests_for()[-1].range == f"bytes={HALF}-"
 
 
 # ----------------------------------------------------------------------------------------------------------- checksums
 
 
-def test_a_hash_that_differs_from_the_recorded_one_is_refused(mirror: Mirror, home: Path) -> None:
+def test_checksum_that_differs_from_the_recorded_one_is_refused(mirror: Mirror, home: Path) -> None:
     download("toy-v0")
     (home / TRAINING).unlink()
     (home / TRAINING).with_suffix(".origin.json").unlink()
     mirror.content[TRAINING] = dataset(20_000, seed=7)
-    ledger = home / "checksums.json"
+    checksums = home / "checksums.json"
     with pytest.raises(BadInput, match=f"was recorded before; to accept a new version delete '{TRAINING}'") as caught:
         download("toy-v0")
-    assert str(ledger) in str(caught.value)
+    assert str(checksums) in str(caught.value)
     assert not (home / f"{TRAINING}.part").exists()
     assert_no_final_file(home)
 
-    recorded = json.loads(ledger.read_text())
+    recorded = json.loads(checksums.read_text())
     del recorded[TRAINING]
-    ledger.write_text(json.dumps(recorded))
+    checksums.write_text(json.dumps(recorded))
     download("toy-v0")
     assert_complete(home, mirror.content)
 
 
 @pytest.mark.parametrize("text", ["{", "[]"])
-def test_an_unreadable_record_of_checksums_is_named(mirror: Mirror, home: Path, text: str) -> None:
+def test_error_names_an_unreadable_checksum_file(mirror: Mirror, home: Path, text: str) -> None:
     home.mkdir()
     (home / "checksums.json").write_text(text)
     with pytest.raises(BadInput, match=r"checksums\.json.*delete it"):
         download("toy-v0")
 
 
-# --------------------------------------------------------------------------------------------------- this side's faults
+# -------------------------------------------------------------------------------------------------------- local errors
 
 
-def test_offline_gives_what_is_there_and_asks_no_one(mirror: Mirror, home: Path) -> None:
+def test_offline_returns_an_existing_file_without_a_request(mirror: Mirror, home: Path) -> None:
     home.mkdir()
     (home / TRAINING).write_bytes(CONTENT[TRAINING])
     assert download("toy-v0", offline=True) == home / TRAINING
-    assert mirror.seen == []
+    assert mirror.requests == []
 
 
 def test_offline_without_the_file_says_what_to_do(mirror: Mirror, home: Path) -> None:
     with pytest.raises(BadInput, match=r"run once without --offline.*scots data collect toy-v0"):
         download("toy-v0", offline=True)
-    assert mirror.seen == []
+    assert mirror.requests == []
 
 
 @pytest.mark.parametrize("dataset_id", ["../toy-v0", "", "toy v0", "/etc/passwd"])
-def test_an_id_cannot_lead_out_of_the_folder(home: Path, dataset_id: str) -> None:
+def test_dataset_id_cannot_escape_the_folder(home: Path, dataset_id: str) -> None:
     with pytest.raises(BadInput, match="not a dataset id"):
         download(dataset_id)
 
 
-def test_a_mirror_must_be_a_web_address(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mirror_must_be_a_url(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SCOTS_MIRRORS", "ftp://example.org")
     with pytest.raises(BadInput, match="SCOTS_MIRRORS"):
         download("toy-v0")
 
 
-def test_a_disk_that_is_too_small_is_told_before_the_transfer(
+def test_too_little_disk_space_is_detected_before_the_transfer(
     mirror: Mirror, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     usage = shutil.disk_usage("/")._replace(free=1000)
@@ -532,14 +532,14 @@ def small_disk() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("small_disk")
-def test_a_write_that_fails_is_not_taken_for_a_cut(mirror: Mirror, home: Path) -> None:
+def test_failed_write_is_not_mistaken_for_an_interruption(mirror: Mirror, home: Path) -> None:
     with pytest.raises(BadInput, match=r"\.part: cannot write: File too large"):
         download("toy-v0")
-    assert len(mirror.asked()) == 1
+    assert len(mirror.requests_for()) == 1
     assert_no_final_file(home)
 
 
-def test_a_home_that_cannot_be_written_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unwritable_home_is_reported_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("SCOTS_HOME", str(tmp_path / "file"))
     with pytest.raises(BadInput, match="SCOTS_HOME"):
@@ -558,35 +558,35 @@ def wait_for_part(home: Path, size: int) -> None:
     part = home / f"{TRAINING}.part"
     deadline = time.monotonic() + 15
     while not part.exists() or part.stat().st_size < size:
-        assert time.monotonic() < deadline, "the part never arrived"
+        assert time.monotonic() < deadline, "the part did not arrive in time"
         time.sleep(0.01)
 
 
-def test_a_killed_download_continues(mirror: Mirror, home: Path) -> None:
-    never = threading.Event()
-    mirror.faults[TRAINING] = [Fault(cut_after=HALF, wait=never)]
+def test_killed_download_resumes(mirror: Mirror, home: Path) -> None:
+    stall = threading.Event()
+    mirror.faults[TRAINING] = [Fault(cut_after=HALF, wait=stall)]
     process = start_process()
     wait_for_part(home, HALF)
     process.send_signal(signal.SIGKILL)
     process.communicate(timeout=10)
-    never.set()
+    stall.set()
     assert_no_final_file(home)
     download("toy-v0")
     assert_complete(home)
-    assert mirror.asked()[1].range == f"bytes={HALF}-"
+    assert mirror.requests_for()[1].range == f"bytes={HALF}-"
 
 
 def test_two_processes_share_one_download(mirror: Mirror, home: Path) -> None:
-    both_here = threading.Event()
-    mirror.faults[TRAINING] = [Fault(cut_after=HALF, wait=both_here)]
+    both_started = threading.Event()
+    mirror.faults[TRAINING] = [Fault(cut_after=HALF, wait=both_started)]
     first = start_process()
     wait_for_part(home, HALF)
     second = start_process()
     assert second.stderr is not None
     assert "another process is downloading" in second.stderr.readline()
-    both_here.set()
+    both_started.set()
     for process in (first, second):
         process.communicate(timeout=15)
         assert process.returncode == 0
     assert_complete(home)
-    assert len(mirror.asked(TRAINING)) == len(mirror.asked(VALIDATION)) == 1
+    assert len(mirror.requests_for(TRAINING)) == len(mirror.requests_for(VALIDATION)) == 1

@@ -1,4 +1,4 @@
-"""The ant that walks where it is told: the shipped actor in plain numpy, how it was trained, how it is measured."""
+"""Experts that follow a commanded direction: the shipped ant actor in plain numpy, its training and its evaluation."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from scots.envs.ogbench import unit_vector
 Actor = Callable[[Array, Array], Array]
 """(observation, unit direction) -> action."""
 
-CALM = 0.7
-"""Factor on the trained mean before its tanh: a calmer ant, for 3 % of its speed. Whether it falls on its back less
-often is not settled; the actor's card has the figures."""
+_MEAN_SCALE = 0.7
+"""Factor on the trained mean before the tanh. It makes actions smaller and costs 3 % of the ant's speed; whether the
+ant falls less often is not clear. The README beside the shipped actor has the numbers."""
 
 SHIPPED = Path(str(files("scots.datasets") / "assets" / "ant-expert"))
 
 
 def follow_command(observation: Array, direction: Array) -> Array:
-    """The point mass needs no skill: its action is the direction."""
+    """The point mass expert: its action is the direction."""
     return direction
 
 
 class AntActor:
-    """A tanh policy 29 -> 256 -> 256 -> 8 on the ant's observation without x and y, then the direction."""
+    """A tanh policy 29 -> 256 -> 256 -> 8. Its input is the ant's observation without x and y, and the direction."""
 
     def __init__(self, folder: Path = SHIPPED) -> None:
         from safetensors import SafetensorError
@@ -43,10 +43,10 @@ class AntActor:
             self._layers = [(weights[f"{name}.weight"], weights[f"{name}.bias"]) for name in ("layers.0", "layers.1")]
             self._mean = (weights["mean.weight"], weights["mean.bias"])
         except (OSError, KeyError, SafetensorError) as error:
-            raise BadInput(f"{path}: not a usable ant actor: {error}") from error
+            raise BadInput(f"{path}: not a valid ant actor ({error}); train it again: scots data expert ant") from error
 
     def __call__(self, observation: Array, direction: Array) -> Array:
-        """The action for one observation and direction, without noise."""
+        """Deterministic action for one observation and direction."""
         hidden = np.concatenate([observation[2:], direction]).astype(np.float32)
         for weight, bias in self._layers:
             hidden = np.maximum(weight @ hidden + bias, 0)
@@ -61,7 +61,7 @@ def is_on_back(observations: Array) -> Array:
 
 
 def measure_ant(folder: Path = SHIPPED, episodes: int = 200, seed: int = 0) -> dict[str, float]:
-    """Walk stitch episodes in the giant maze as collection does, and report how well the ant obeys.
+    """Run stitch episodes in the giant maze as collection does, and report how well the ant follows its command.
 
     A fall is a step on which the torso turns from upright to on its back.
     """
@@ -71,38 +71,38 @@ def measure_ant(folder: Path = SHIPPED, episodes: int = 200, seed: int = 0) -> d
 
     protocol = PROTOCOLS["antmaze-giant-stitch-v0"]
     walker = MazeWalker(protocol, meta_of(protocol), AntActor(folder))
-    reached, arrival, speed, falls, backs = [], [], [], 0, 0
+    reached, steps_to_reach, speeds, falls, on_back = [], [], [], 0, 0
     with progress("measuring the ant", episodes, "episodes") as bar:
         for index in range(episodes):
             episode = walker.episode(Seeds(seed).stream("measure", index))
             xy = episode.arrays["observations"][:, :2]
             close = np.flatnonzero(np.linalg.norm(xy - episode.goal, axis=1) <= 1.0)
             reached.append(close.size > 0)
-            walk = close[0] if close.size else len(xy) - 1
-            arrival.append(walk)
+            steps = close[0] if close.size else len(xy) - 1
+            steps_to_reach.append(steps)
             along = (np.diff(xy, axis=0) * episode.directions[:-1]).sum(axis=1)
-            speed.append(along[: max(walk, 1)].mean())
+            speeds.append(along[: max(steps, 1)].mean())
             down = is_on_back(episode.arrays["observations"])
             falls += int((down[1:] & ~down[:-1]).sum())
-            backs += int(down[-1])
+            on_back += int(down[-1])
             bar.advance(1)
     return {
         "episodes": episodes,
         "reached_within_1m": float(np.mean(reached)),
-        "median_steps_to_reach": float(np.median(arrival)),
-        "metres_per_step_along_command": float(np.mean(speed)),
+        "median_steps_to_reach": float(np.median(steps_to_reach)),
+        "metres_per_step_along_command": float(np.mean(speeds)),
         "falls_per_1000_steps": 1000 * falls / (episodes * (protocol.states - 1)),
-        "ended_on_back": backs / episodes,
+        "ended_on_back": on_back / episodes,
     }
 
 
 def train_ant(out: Path, steps: int = 400_000, seed: int = 0) -> None:
-    """Train the directional ant with SAC on OGBench's flat-ground ant and write the actor as `actor.safetensors`.
+    """Train the directional ant with SAC on OGBench's flat-ground ant and write the actor to `actor.safetensors`.
 
-    Reward: displacement over the step along the commanded direction, redrawn at reset and every 100 steps.
+    The reward is the displacement of a step along the commanded direction, redrawn at reset and every 100 steps.
     """
     baselines = require("stable_baselines3", "experts")
-    console.print(f"training the ant for {steps:,} steps with SAC (about two hours of one core for 400,000)")
+    console.print(f"training the ant for {steps:,} steps with SAC (400,000 steps take about two hours on one core)")
     model = baselines.SAC(
         "MlpPolicy",
         _direction_environment(seed),
@@ -127,7 +127,7 @@ def _save_actor(actor: Any, path: Path) -> None:
 
     layers = {"layers.0": actor.latent_pi[0], "layers.1": actor.latent_pi[2], "mean": actor.mu}
     tensors = {
-        f"{name}.{part}": getattr(layer, part).detach().numpy() * (CALM if name == "mean" else 1)
+        f"{name}.{part}": getattr(layer, part).detach().numpy() * (_MEAN_SCALE if name == "mean" else 1)
         for name, layer in layers.items()
         for part in ("weight", "bias")
     }
@@ -141,7 +141,7 @@ def _direction_environment(seed: int) -> Any:
     rng = np.random.default_rng(seed)
 
     class DirectionCommand(gymnasium.Wrapper):  # type: ignore[name-defined]
-        """Appends the commanded direction to the observation and pays for displacement along it."""
+        """Appends the commanded direction to the observation and rewards displacement along it."""
 
         redraw_every = 100
 

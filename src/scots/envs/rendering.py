@@ -1,4 +1,4 @@
-"""Which OpenGL backend MuJoCo draws with. MuJoCo reads `MUJOCO_GL` once, when it is first imported."""
+"""The OpenGL backend of MuJoCo, chosen by `MUJOCO_GL`. MuJoCo reads it once, when it is first imported."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import sys
 
 
 def choose_gl_backend() -> str:
-    """Choose EGL where there is no display to open a window on; give the name of the backend in force.
+    """Choose EGL if there is no display; return the name of the backend in use.
 
-    Call it before MuJoCo is imported. A `MUJOCO_GL` set by the user stays. EGL is chosen only if its library loads:
-    naming a backend that is not there could break even programs that draw nothing.
+    Call this before MuJoCo is imported. A `MUJOCO_GL` set by the user is kept. EGL is chosen only if its library loads:
+    a missing backend can break even programs that render nothing.
     """
     if not os.environ.get("MUJOCO_GL") and is_headless() and _egl_loads():
         os.environ["MUJOCO_GL"] = "egl"
@@ -19,7 +19,7 @@ def choose_gl_backend() -> str:
 
 
 def is_headless() -> bool:
-    """Whether this is Linux without a display, as on servers and in containers."""
+    """Whether this is Linux without a display, such as a server or a container."""
     return sys.platform == "linux" and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
 
 
