@@ -1,4 +1,4 @@
-"""Maze geometry against the facts of the OGBench mazes and a naive search."""
+"""Maze geometry against known values of the OGBench mazes and a naive search."""
 
 from pathlib import Path
 
@@ -14,15 +14,15 @@ FREE_CELLS = {"medium": 26, "large": 46, "giant": 86}
 
 
 @pytest.mark.parametrize("name", TASK_LENGTHS)
-def test_known_lengths_and_sizes(name: str):
+def test_task_lengths_and_sizes_of_the_ogbench_mazes(name: str):
     maze = MAZES[name]
     assert [maze.distances(goal)[start] for start, goal in maze.tasks] == TASK_LENGTHS[name]
     assert len(maze.cells) == FREE_CELLS[name]
 
 
 @pytest.mark.parametrize("maze", MAZES.values(), ids=list(MAZES))
-def test_distances_match_relaxation(maze):
-    """Bellman-Ford over all cells, the slow obvious way."""
+def test_distances_match_bellman_ford(maze):
+    """A naive Bellman-Ford over all cells."""
     goal = maze.cells[len(maze.cells) // 2]
     far = 10_000
     slow = dict.fromkeys(maze.cells, far) | {goal: 0}
@@ -35,7 +35,7 @@ def test_distances_match_relaxation(maze):
 
 
 @pytest.mark.parametrize("maze", MAZES.values(), ids=list(MAZES))
-def test_following_waypoints_takes_the_shortest_path(maze):
+def test_waypoints_follow_the_shortest_path(maze):
     goal = maze.cells[-1]
     table = maze.waypoints(goal)
     for start in maze.cells:
@@ -56,7 +56,7 @@ def test_cells_and_positions_are_inverse():
     assert maze.in_wall(np.array([[-4.0, -4.0], [4.0, 0.0]])).all()
 
 
-def test_junctions_are_the_cells_that_are_not_straight_corridor():
+def test_junctions_are_the_cells_outside_straight_corridors():
     maze = parse_maze(("#####", "#...#", "#.#.#", "#...#", "#####"), "ring")
     assert set(maze.cells) - set(maze.junctions) == {(1, 2), (2, 1), (2, 3), (3, 2)}
 
@@ -76,19 +76,19 @@ def test_text_round_trip_and_meta(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("text", "complaint"),
+    ("text", "message"),
     [
         ("####\n#..#\n###", "equal length"),
         ("####\n#..#\n#.##", "border"),
         ("####\n#.##\n####", "two free cells"),
-        ("####\n#..#\n####\n1,1 -> 0,0", "must join two free cells"),
+        ("####\n#..#\n####\n1,1 -> 0,0", "must connect two free cells"),
         ("#####\n#.#.#\n#####\n1,1 -> 1,3", "by a path"),
         ("####\n#xx#\n####", "line 2"),
         ("", "at least 3"),
     ],
 )
-def test_bad_maze_files_are_named(tmp_path: Path, text: str, complaint: str):
+def test_error_names_a_bad_maze_file(tmp_path: Path, text: str, message: str):
     path = tmp_path / "bad.txt"
     path.write_text(text)
-    with pytest.raises(BadInput, match=rf"bad\.txt: .*{complaint}"):
+    with pytest.raises(BadInput, match=rf"bad\.txt: .*{message}"):
         load_maze(path)

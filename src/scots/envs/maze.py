@@ -1,4 +1,4 @@
-"""Maze geometry without a simulator: cells, walls, shortest paths, and mazes read from text."""
+"""Maze geometry without a simulator: cells, walls, shortest paths, and a text format."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ NEIGHBOURS: tuple[Cell, ...] = ((-1, 0), (0, -1), (1, 0), (0, 1))
 
 @dataclass(frozen=True, eq=False)
 class Maze:
-    """A grid of walls and free cells, placed as OGBench places it: cell (i, j) is centred on (4j - 4, 4i - 4)."""
+    """A grid of walls and free cells in OGBench's coordinates: cell (i, j) is centred on (4j - 4, 4i - 4)."""
 
     name: str
     walls: Array  # (I, J) bool
-    tasks: tuple[tuple[Cell, Cell], ...] = ()  # (start cell, goal cell), task ids count from 1
-    unit: float = 4.0  # side of a cell
-    origin: float = 4.0  # x and y of cell (0, 0) are -origin
+    tasks: tuple[tuple[Cell, Cell], ...] = ()  # (start cell, goal cell); task ids start at 1
+    unit: float = 4.0  # side length of a cell
+    origin: float = 4.0  # the centre of cell (0, 0) is at (-origin, -origin)
 
     @cached_property
     def cells(self) -> tuple[Cell, ...]:
@@ -34,7 +34,7 @@ class Maze:
 
     @cached_property
     def junctions(self) -> tuple[Cell, ...]:
-        """Free cells that are not the straight middle of a corridor."""
+        """Free cells that are not inside a straight corridor."""
 
         def is_corridor(cell: Cell) -> bool:
             up, left, down, right = (self.walls[cell[0] + i, cell[1] + j] for i, j in NEIGHBOURS)
@@ -43,7 +43,7 @@ class Maze:
         return tuple(cell for cell in self.cells if not is_corridor(cell))
 
     def cell_of(self, position: Array) -> Array:
-        """The cell (row, column) of each position (..., 2); positions outside give the nearest border cell."""
+        """Cell (row, column) of each position (..., 2); positions outside the map get the nearest border cell."""
         scaled = (np.asarray(position)[..., ::-1] + self.origin + self.unit / 2) / self.unit
         return np.clip(scaled.astype(np.int64), 0, np.array(self.walls.shape) - 1)
 
@@ -81,9 +81,9 @@ class Maze:
         return tuple(other for other in self.cells if distance[other] == steps)
 
     def waypoints(self, goal: Cell) -> Array:
-        """For every cell the centre of the next cell towards the goal (I, J, 2), its own at the goal or off the paths.
+        """Centre of the next cell towards the goal (I, J, 2), for every cell; its own at the goal or without a path.
 
-        The table replaces a path search at every step; it is built once per goal.
+        The table is built once per goal and saves a path search at every step.
         """
         if goal not in self._waypoints:
             distance = self.distances(goal)
@@ -112,7 +112,7 @@ class Maze:
         return (*rows, *(f"{a[0]},{a[1]} -> {b[0]},{b[1]}" for a, b in self.tasks))
 
 
-TASK = re.compile(r"(\d+)\s*,\s*(\d+)\s*->\s*(\d+)\s*,\s*(\d+)$")
+_TASK = re.compile(r"(\d+)\s*,\s*(\d+)\s*->\s*(\d+)\s*,\s*(\d+)$")
 
 
 def parse_maze(lines: tuple[str, ...], name: str, where: str = "maze") -> Maze:
@@ -124,7 +124,7 @@ def parse_maze(lines: tuple[str, ...], name: str, where: str = "maze") -> Maze:
             continue
         if set(line) <= {"#", "."}:
             rows.append(line)
-        elif match := TASK.match(line):
+        elif match := _TASK.match(line):
             a, b, c, d = map(int, match.groups())
             tasks.append(((a, b), (c, d)))
         else:
@@ -140,12 +140,12 @@ def parse_maze(lines: tuple[str, ...], name: str, where: str = "maze") -> Maze:
         raise BadInput(f"{where}: the map needs at least two free cells ('.')")
     for start, goal in tasks:
         if start not in maze.cells or goal not in maze.cells or maze.distances(goal)[start] < 0:
-            raise BadInput(f"{where}: task {start} -> {goal} must join two free cells by a path")
+            raise BadInput(f"{where}: task {start} -> {goal} must connect two free cells by a path")
     return maze
 
 
 def load_maze(path: Path) -> Maze:
-    """Read a maze file; its name is the file's."""
+    """Read a maze file; the maze takes the name of the file."""
     try:
         lines = tuple(path.read_text().splitlines())
     except (OSError, UnicodeDecodeError) as error:
@@ -175,11 +175,11 @@ MAZES: dict[str, Maze] = {
         ),
     }.items()
 }
-"""The mazes of OGBench. Teleport's tasks cross its portals, so they are not joined by a path and stay in its world."""
+"""OGBench's mazes. The teleport maze has no tasks here: they lead through its portals, so no path connects them."""
 
 
 def maze_of(meta: Meta) -> Maze | None:
-    """The maze a dataset was collected in, if it is known."""
+    """The maze that a dataset was collected in, or None if unknown."""
     if meta.maze:
         return parse_maze(meta.maze, "custom")
     parts = (meta.environment or "").split("-")
