@@ -1,4 +1,4 @@
-"""Which windows are segments, and neighbour search against comparing with every key."""
+"""The choice of segments, and nearest-neighbour search against brute force."""
 
 import tracemalloc
 from collections.abc import Iterator
@@ -17,18 +17,18 @@ from scots.data.trajectories import Array, Meta, Trajectories, offsets_from_leng
 
 @pytest.fixture(autouse=True, scope="module")
 def _one_thread() -> Iterator[None]:
-    """Hundreds of tiny indices: starting threads would take longer than the work."""
-    before = faiss.omp_get_max_threads()
+    """The tests build hundreds of tiny indices, where starting threads takes longer than the search."""
+    threads = faiss.omp_get_max_threads()
     faiss.omp_set_num_threads(1)
     yield
-    faiss.omp_set_num_threads(before)
+    faiss.omp_set_num_threads(threads)
 
 
 # ---------------------------------------------------------------------------------------------------------- segments
 
 
 def episodes_of(paths: list[Array]) -> Trajectories:
-    """Episodes from positions; a column that is no position lies between the two that are."""
+    """Episodes from positions, with another column between the two position columns."""
     positions = np.concatenate(paths)
     observations = np.stack([positions[:, 0], np.arange(len(positions)) * 100.0, positions[:, 1]], axis=1)
     return Trajectories(observations, offsets_from_lengths([len(p) for p in paths]), meta=Meta(position=(0, 2)))
@@ -46,32 +46,32 @@ def move_then_idle(moving: int, idle: int, noise: float, seed: int) -> Array:
 
 
 @given(st.lists(st.integers(1, 12), min_size=1, max_size=6), st.integers(2, 6), st.floats(0, 3), st.integers(0, 99))
-def test_segments_are_the_windows_that_move_far_enough(
-    lengths: list[int], horizon: int, least: float, seed: int
+def test_segments_are_the_windows_with_enough_displacement(
+    lengths: list[int], horizon: int, minimum: float, seed: int
 ) -> None:
     rng = np.random.default_rng(seed)
     data = episodes_of([rng.normal(size=(length, 2)).cumsum(axis=0) for length in lengths])
     expected = [
         first
         for first in data.window_starts(horizon)
-        if np.linalg.norm(data.positions[first + horizon - 1] - data.positions[first]) >= least
+        if np.linalg.norm(data.positions[first + horizon - 1] - data.positions[first]) >= minimum
     ]
     if expected:
-        assert segment_starts(data, horizon, least).tolist() == expected
+        assert segment_starts(data, horizon, minimum).tolist() == expected
     else:
         with pytest.raises(BadInput):
-            segment_starts(data, horizon, least)
+            segment_starts(data, horizon, minimum)
 
 
 @pytest.mark.parametrize("idle", [0.3, 0.7, 0.85])
-def test_auto_drops_idling_and_keeps_moving(idle: float):
+def test_auto_drops_idle_windows_and_keeps_moving_ones(idle: float):
     states, horizon = 300, 26
     moving = round(states * (1 - idle))
     data = episodes_of([move_then_idle(moving, states - moving, 0.05, seed) for seed in range(20)])
     starts = segment_starts(data, horizon, "auto")
     first = starts % states
-    assert first.max() < moving  # none idles from end to end
-    for episode in range(20):  # every window that moves from end to end is there
+    assert first.max() < moving  # no window is idle throughout
+    for episode in range(20):  # every window that moves throughout is kept
         assert set(range(episode * states, episode * states + moving - horizon + 1)) <= set(starts.tolist())
 
 
@@ -80,7 +80,7 @@ def test_auto_keeps_all_windows_that_move_alike():
     assert np.array_equal(segment_starts(data, 26, "auto"), data.window_starts(26))
 
 
-def test_auto_finds_the_few_that_move_among_windows_that_stand_still():
+def test_auto_finds_the_few_moving_windows_in_idle_data():
     still = np.zeros((990, 2))
     data = episodes_of([np.concatenate([still, straight(60, 0.2, 1)])])
     starts = segment_starts(data, 26, "auto")
@@ -93,7 +93,7 @@ def test_no_filter_keeps_every_window_and_needs_no_positions():
     assert np.array_equal(segment_starts(data, 5, None), data.window_starts(5))
 
 
-def test_filters_that_cannot_work_say_why():
+def test_impossible_filters_give_the_reason():
     data = episodes_of([straight(30, 0.2, 0), straight(12, 0.2, 0)])
     with pytest.raises(BadInput, match="largest displacement is 5; choose a smaller"):
         segment_starts(data, 26, 6.5)
@@ -101,7 +101,7 @@ def test_filters_that_cannot_work_say_why():
         segment_starts(episodes_of([np.zeros((30, 2))]), 26, "auto")
     with pytest.raises(BadInput, match="needs position columns"):
         segment_starts(data.but_meta(position=()), 26, "auto")
-    with pytest.raises(BadInput, match="the longest has 30"):
+    with pytest.raises(BadInput, match="needs 31 states, but the longest episode has 30"):
         segment_starts(data, 31, None)
 
 
@@ -114,7 +114,7 @@ def test_filtering_many_windows_needs_little_memory():
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert len(starts) == 2000 * 476
-    assert peak <= 24 * len(starts) + 20_000_000  # starts, displacements and the result; a block
+    assert peak <= 24 * len(starts) + 20_000_000  # starts, displacements and result, plus one block
 
 
 # --------------------------------------------------------------------------------------------------- distinct episodes
@@ -129,13 +129,13 @@ def test_distinct_episodes_agrees_with_a_loop(candidates: int, episodes: int, k:
     distances = np.sort(rng.random((4, candidates)), axis=1)
     near, chosen = distinct_episodes(distances, indices, episode_of, k)
     for row in range(4):
-        new, repeated = [], []
-        for place in range(candidates):
-            earlier = episode_of[indices[row, :place]]
-            (repeated if episode_of[indices[row, place]] in earlier else new).append(place)
-        places = (new + repeated)[:k]
-        assert chosen[row].tolist() == indices[row, places].tolist()
-        assert near[row].tolist() == distances[row, places].tolist()
+        first, repeated = [], []
+        for column in range(candidates):
+            earlier = episode_of[indices[row, :column]]
+            (repeated if episode_of[indices[row, column]] in earlier else first).append(column)
+        columns = (first + repeated)[:k]
+        assert chosen[row].tolist() == indices[row, columns].tolist()
+        assert near[row].tolist() == distances[row, columns].tolist()
 
 
 # ------------------------------------------------------------------------------------------------------------- index
@@ -152,7 +152,7 @@ def brute_force(queries: Array, keys: Array, k: int) -> tuple[Array, Array]:
 
 
 def clustered(count: int, latent: int, seed: int, spread: float = 1.0) -> Array:
-    """Keys in many clusters far from the origin, where sums of squares cancel."""
+    """Keys in clusters far from the origin, where sums of squares cancel."""
     rng = np.random.default_rng(seed)
     centres = rng.normal(size=(max(1, count // 50), latent)) * 30 + 100
     return (centres[rng.integers(len(centres), size=count)] + rng.normal(size=(count, latent)) * spread).astype("f4")
@@ -185,14 +185,14 @@ def test_exact_search_over_many_lists_is_brute_force(latent: int):
     distances, indices = SegmentIndex.build(keys, "exact", seed=0).search(queries, 10)
     expected, order = brute_force(queries, keys, 10)
     np.testing.assert_allclose(distances, expected, rtol=2e-6)
-    assert np.mean(indices == order) > 0.999  # nearly equal distances may change places
+    assert np.mean(indices == order) > 0.999  # nearly equal distances may swap
 
 
 @given(st.integers(1, 120), st.integers(1, 40), st.integers(1, 12), st.integers(0, 999))
-def test_equal_keys_come_in_their_order(count: int, latent: int, k: int, seed: int):
+def test_equal_keys_are_sorted_by_index(count: int, latent: int, k: int, seed: int):
     rng = np.random.default_rng(seed)
-    different = rng.integers(-1, 2, size=(max(1, count // 6), latent))
-    keys = different[rng.integers(len(different), size=count)].astype(np.float32)
+    distinct = rng.integers(-1, 2, size=(max(1, count // 6), latent))
+    keys = distinct[rng.integers(len(distinct), size=count)].astype(np.float32)
     queries = np.concatenate([keys[:4], rng.integers(-1, 2, size=(4, latent))]).astype(np.float32)
     distances, indices = SegmentIndex.build(keys, "exact", seed).search(queries, k)
     expected, order = brute_force(queries, keys, k)
@@ -201,7 +201,7 @@ def test_equal_keys_come_in_their_order(count: int, latent: int, k: int, seed: i
 
 
 @pytest.mark.parametrize("kind", ["exact", "ivf"])
-def test_all_keys_alike(kind: str):
+def test_all_keys_equal(kind: str):
     keys = np.full((500, 3), 7, dtype=np.float32)
     distances, indices = SegmentIndex.build(keys, kind, seed=0, lists=20).search(keys[:4], 10)
     assert (distances == 0).all()
@@ -209,7 +209,7 @@ def test_all_keys_alike(kind: str):
 
 
 @pytest.mark.parametrize("spread", [0.1, 1.0, 30.0])
-def test_ivf_search_reaches_its_recall_and_never_gives_a_wrong_distance(spread: float):
+def test_ivf_search_reaches_its_recall_and_returns_correct_distances(spread: float):
     keys = clustered(5000, 16, seed=0, spread=spread)
     queries = keys[np.random.default_rng(5).choice(len(keys), 100, replace=False)]
     index = SegmentIndex.build(keys, "ivf", seed=0)
@@ -218,13 +218,13 @@ def test_ivf_search_reaches_its_recall_and_never_gives_a_wrong_distance(spread: 
     np.testing.assert_allclose(distances, np.linalg.norm(queries[:, None] - keys[indices], axis=2), rtol=1e-5)
     assert (np.diff(distances, axis=1) >= 0).all()
     assert all(len(set(row)) == 10 for row in indices.tolist())
-    furthest = brute_force(queries, keys, 10)[0][:, -1:]
-    assert np.mean(distances <= furthest * (1 + 1e-5)) >= RECALL - 0.02
+    kth_distance = brute_force(queries, keys, 10)[0][:, -1:]
+    assert np.mean(distances <= kth_distance * (1 + 1e-5)) >= RECALL - 0.02
 
 
 @settings(max_examples=30)
 @given(st.integers(1, 60), st.integers(1, 60), st.integers(1, 30), st.integers(0, 999))
-def test_too_small_lists_still_give_k_neighbours(count: int, lists: int, k: int, seed: int):
+def test_lists_with_fewer_than_k_keys_still_give_k_neighbours(count: int, lists: int, k: int, seed: int):
     keys = clustered(count, 4, seed, spread=20)
     index = SegmentIndex.build(keys, "ivf", seed, lists)
     index.probes = 1
@@ -237,7 +237,7 @@ def test_too_small_lists_still_give_k_neighbours(count: int, lists: int, k: int,
 
 
 @pytest.mark.parametrize("kind", ["exact", "ivf"])
-def test_a_query_finds_the_same_in_any_batch(kind: str):
+def test_result_of_a_query_does_not_depend_on_its_batch(kind: str):
     keys, queries = clustered(6000, 32, seed=0), clustered(1500, 32, seed=2)
     index = SegmentIndex.build(keys, kind, seed=0)
     distances, indices = index.search(queries, 10)
@@ -249,21 +249,21 @@ def test_a_query_finds_the_same_in_any_batch(kind: str):
 
 
 @pytest.mark.parametrize("kind", ["exact", "ivf"])
-def test_building_and_loading_give_the_same_index(kind: str, tmp_path: Path):
+def test_rebuilt_and_loaded_indices_are_equal(kind: str, tmp_path: Path):
     keys, queries = clustered(6000, 8, seed=0), clustered(100, 8, seed=2)
     index = SegmentIndex.build(keys, kind, seed=3)
     index.save(tmp_path / "index")
-    index.save(tmp_path / "index")  # over the old one
+    index.save(tmp_path / "index")  # replaces the old one
     for other in (SegmentIndex.build(keys, kind, seed=3), SegmentIndex.load(tmp_path / "index")):
         assert (other.kind, other.probes, other.recall, len(other)) == (kind, index.probes, index.recall, 6000)
-        for mine, theirs in zip(index.search(queries, 10), other.search(queries, 10), strict=True):
-            assert np.array_equal(mine, theirs)
+        for expected, found in zip(index.search(queries, 10), other.search(queries, 10), strict=True):
+            assert np.array_equal(expected, found)
     assert [path.name for path in tmp_path.iterdir()] == ["index"]
 
 
 @pytest.mark.parametrize("name", ["lists.faiss", "radii.npy", "index.json"])
 @pytest.mark.parametrize("damage", ["missing", "cut"])
-def test_a_damaged_index_is_refused_in_one_line(name: str, damage: str, tmp_path: Path):
+def test_damaged_index_is_refused_in_one_line(name: str, damage: str, tmp_path: Path):
     SegmentIndex.build(clustered(100, 4, seed=0), "ivf", seed=0).save(tmp_path / "index")
     path = tmp_path / "index" / name
     content = path.read_bytes()
@@ -275,13 +275,13 @@ def test_a_damaged_index_is_refused_in_one_line(name: str, damage: str, tmp_path
     assert "\n" not in str(caught.value)
 
 
-def test_an_index_that_cannot_be_written_leaves_nothing(tmp_path: Path):
+def test_failed_write_leaves_no_index(tmp_path: Path):
     (tmp_path / "file").write_text("")
     with pytest.raises(BadInput, match="cannot write"):
         SegmentIndex.build(clustered(100, 4, seed=0), "exact", seed=0).save(tmp_path / "file" / "index")
 
 
-def test_latents_that_are_not_finite_are_refused():
+def test_nonfinite_latents_are_refused():
     keys = clustered(100, 4, seed=0)
     index = SegmentIndex.build(keys, "exact", seed=0)
     keys[7, 1] = np.nan

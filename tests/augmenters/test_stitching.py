@@ -1,4 +1,4 @@
-"""The batched walk against the loop that Algorithm 1 describes, and each of its formulas by hand."""
+"""The batched walk against a naive loop of Algorithm 1, and each of its formulas by hand."""
 
 import runpy
 from collections.abc import Iterator
@@ -49,11 +49,11 @@ VARIANTS: list[dict[str, Any]] = [
 
 @pytest.fixture(autouse=True, scope="module")
 def _one_thread() -> Iterator[None]:
-    """Tiny indices: starting threads would take longer than the work."""
-    before = faiss.omp_get_max_threads()
+    """The tests build tiny indices, where starting threads takes longer than the search."""
+    threads = faiss.omp_get_max_threads()
     faiss.omp_set_num_threads(1)
     yield
-    faiss.omp_set_num_threads(before)
+    faiss.omp_set_num_threads(threads)
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +62,7 @@ def data() -> Trajectories:
 
 
 def lifted(data: Trajectories) -> Array:
-    """Positions projected to eight dimensions, no two rows alike."""
+    """Positions projected to eight dimensions, all rows distinct."""
     rng = np.random.default_rng(0)
     latents = data.observations @ rng.normal(size=(2, 8)) * 10 + rng.normal(size=(data.rows, 8)) * 0.1
     return latents.astype(np.float32)
@@ -77,7 +77,7 @@ def brute_force(keys: Array) -> Any:
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_choices_are_those_of_the_loop(data: Trajectories, variant: dict[str, Any]):
+def test_walk_matches_the_naive_loop(data: Trajectories, variant: dict[str, Any]):
     config = replace(SMALL, **(variant | {"index": "exact"}))
     latents, segments = lifted(data), segment_starts(data, config.segment, config.min_displacement)
     episodes, seeds = data.episode_of(segments), Seeds(4)
@@ -89,8 +89,8 @@ def test_choices_are_those_of_the_loop(data: Trajectories, variant: dict[str, An
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_choices_are_those_of_the_loop_where_most_segments_have_doubles(data: Trajectories, variant: dict[str, Any]):
-    few = data[:120]  # on the lattice the same segment occurs many times, and equal scores are the rule
+def test_walk_matches_the_naive_loop_on_duplicate_segments(data: Trajectories, variant: dict[str, Any]):
+    few = data[:120]  # on the lattice the same segment occurs many times, so ties are common
     config = replace(SMALL, **(variant | {"index": "exact"}))
     latents, segments = few.observations, segment_starts(few, config.segment, config.min_displacement)
     episodes, seeds = few.episode_of(segments), Seeds(1)
@@ -102,7 +102,7 @@ def test_choices_are_those_of_the_loop_where_most_segments_have_doubles(data: Tr
     ]
 
 
-def test_choices_are_those_of_the_loop_over_an_approximate_index(data: Trajectories):
+def test_walk_matches_the_naive_loop_with_an_approximate_index(data: Trajectories):
     config = replace(SMALL, **RECIPES["paper"])
     latents, segments = lifted(data), data.window_starts(config.segment)
     index = SegmentIndex.build(latents[segments], "ivf", seed=0)
@@ -126,7 +126,7 @@ def test_choices_are_those_of_the_loop_over_an_approximate_index(data: Trajector
     variant=st.sampled_from(VARIANTS[:4]),
     seed=st.integers(0, 999),
 )
-def test_choices_are_those_of_the_loop_on_random_latents(
+def test_walk_matches_the_naive_loop_on_random_latents(
     lengths: list[int],
     segment: int,
     latent: int,
@@ -158,29 +158,29 @@ def toy_walk(data: Trajectories, config: StitchingConfig, trajectories: range) -
 
 
 @pytest.mark.parametrize("recipe", RECIPES)
-def test_a_trajectory_does_not_depend_on_the_others(data: Trajectories, recipe: str, monkeypatch: pytest.MonkeyPatch):
+def test_trajectory_does_not_depend_on_the_others(data: Trajectories, recipe: str, monkeypatch: pytest.MonkeyPatch):
     config = replace(SMALL, **RECIPES[recipe])
     whole = toy_walk(data, config, range(6))[0]
     parts = [toy_walk(data, config, part)[0] for part in (range(3), range(3, 6))]
-    monkeypatch.setattr(stitching, "_MEMORY_BYTES", 1)  # every trajectory by itself
-    parts_alone = [toy_walk(data, config, range(6))[0]]
+    monkeypatch.setattr(stitching, "_MEMORY_BYTES", 1)  # batches of one trajectory
+    one_by_one = [toy_walk(data, config, range(6))[0]]
     for name in ("segments", "gap", "progress", "novelty", "score", "direction"):
-        for split in (parts, parts_alone):
+        for split in (parts, one_by_one):
             assert np.array_equal(getattr(whole, name), np.concatenate([getattr(part, name) for part in split]))
     assert len(np.unique(whole.segments[:, 0])) == 6
     assert not np.array_equal(whole.direction[0], whole.direction[1])
 
 
 @pytest.mark.parametrize("recipe", RECIPES)
-def test_what_is_recorded_describes_what_was_chosen(data: Trajectories, recipe: str):
+def test_recorded_terms_match_the_chosen_segments(data: Trajectories, recipe: str):
     config = replace(SMALL, **RECIPES[recipe])
     walked, latents, segments = toy_walk(data, config, range(8))
     assert np.isin(walked.segments, segments).all()
     assert walked.segments.dtype == np.int64
     scored = slice(1 if config.first == "sampled" else 0, None)
     ends, starts = latents[walked.segments + config.segment - 1], latents[walked.segments]
-    along = np.einsum("bsz,bz->bs", ends - starts, walked.direction)
-    np.testing.assert_allclose(walked.progress[:, scored], along[:, scored], rtol=1e-4, atol=1e-4)
+    expected = np.einsum("bsz,bz->bs", ends - starts, walked.direction)
+    np.testing.assert_allclose(walked.progress[:, scored], expected[:, scored], rtol=1e-4, atol=1e-4)
     gap = np.linalg.norm(starts[:, 1:] - ends[:, :-1], axis=2)
     np.testing.assert_allclose(walked.gap[:, 1:], gap, rtol=1e-4, atol=1e-4)
     assert (walked.novelty[:, 1:] > 0).all()
@@ -227,10 +227,10 @@ def test_without_novelty_the_memory_does_not_matter(data: Trajectories):
     assert not np.array_equal(walks[0], with_novelty)
 
 
-def test_what_does_not_fit_together_is_refused(data: Trajectories):
+def test_mismatched_index_and_missing_episodes_are_refused(data: Trajectories):
     latents, segments = lifted(data), data.window_starts(9)
     index = SegmentIndex.build(latents[segments], "exact", seed=0)
-    with pytest.raises(BadInput, match=r"holds 10000 segments, 9999 were given"):
+    with pytest.raises(BadInput, match=r"holds 10000 segments, expected 9999"):
         walk(latents, segments[1:], index, SMALL, Seeds(0), range(2))
     with pytest.raises(BadInput, match="needs the episode"):
         walk(latents, segments, index, replace(SMALL, distinct_episodes=True), Seeds(0), range(2))
@@ -266,34 +266,34 @@ def test_novelty_by_hand():
     assert novelty(ends, memory, 2) == pytest.approx(np.array([[2.5, (1 + 18**0.5) / 2]]))
     everything = np.array([[5.0, (1 + 18**0.5 + 9) / 3]])
     assert novelty(ends, memory, 3) == pytest.approx(everything)
-    assert novelty(ends, memory, 30) == pytest.approx(everything)  # divided by what there is
+    assert novelty(ends, memory, 30) == pytest.approx(everything)  # the mean over all visited
 
 
 @given(st.integers(1, 40), st.integers(1, 1200), st.integers(1, 6), st.integers(1, 40), st.integers(0, 99))
 @settings(max_examples=25)
-def test_novelty_agrees_with_differences_far_from_the_origin(batch: int, size: int, latent: int, count: int, seed: int):
+def test_novelty_is_accurate_far_from_the_origin(batch: int, size: int, latent: int, count: int, seed: int):
     rng = np.random.default_rng(seed)
     latents = (rng.normal(size=(batch, size, latent)) + 1000).astype(np.float32)
     ends = np.concatenate([latents[:, :1], rng.normal(size=(batch, 2, latent)) + 1000], axis=1).astype(np.float32)
-    gaps = np.linalg.norm(ends[:, :, None].astype(np.float64) - latents[:, None], axis=3)
-    expected = np.sort(gaps, axis=2)[:, :, :count].mean(axis=2)
+    distances = np.linalg.norm(ends[:, :, None].astype(np.float64) - latents[:, None], axis=3)
+    expected = np.sort(distances, axis=2)[:, :, :count].mean(axis=2)
     memory = Memory(batch, latent, size + 7)
     memory.add(latents[:, : size // 2])
     memory.add(latents[:, size // 2 :])
     np.testing.assert_allclose(novelty(ends, memory, count), expected, rtol=1e-6, atol=1e-3 / count)
 
 
-def test_zscore_is_by_row_and_zero_where_nothing_differs():
+def test_zscore_is_per_row_and_zero_for_equal_values():
     scaled = zscore(np.array([[1.0, 2, 3], [5, 5, 5], [7, 7, 7 + 1e-9]]))
     assert scaled[0].tolist() == pytest.approx([-(1.5**0.5), 0, 1.5**0.5])  # population deviation
     assert (scaled[1:] == 0).all()
 
 
 def test_scores_by_hand():
-    along, new = np.array([[1.0, 3.0]]), np.array([[10.0, 6.0]])
-    assert scores(along, new, StitchingConfig(score_scale="raw")).tolist() == [[21, 15]]
-    assert scores(along, new, StitchingConfig()) == pytest.approx(np.array([[1, -1]]))
-    assert scores(along, new, StitchingConfig(novelty_weight=0)) == pytest.approx(np.array([[-1, 1]]))
+    terms = np.array([[1.0, 3.0]]), np.array([[10.0, 6.0]])
+    assert scores(*terms, StitchingConfig(score_scale="raw")).tolist() == [[21, 15]]
+    assert scores(*terms, StitchingConfig()) == pytest.approx(np.array([[1, -1]]))
+    assert scores(*terms, StitchingConfig(novelty_weight=0)) == pytest.approx(np.array([[-1, 1]]))
 
 
 @given(st.integers(1, 12), st.sampled_from(["zscore", "raw"]), st.integers(0, 999))
@@ -310,7 +310,7 @@ def test_permuting_candidates_permutes_scores(count: int, scale: Any, seed: int)
     np.testing.assert_allclose(score(order), score(np.arange(count))[:, order], rtol=1e-9, atol=1e-9)
 
 
-def test_identical_candidates_score_zero_and_the_nearest_is_taken():
+def test_identical_candidates_score_zero_and_the_nearest_wins():
     start, end = np.zeros((1, 10, 4)), np.tile(np.random.default_rng(0).normal(size=4) * 100, (1, 10, 1))
     memory = visited(np.random.default_rng(1).normal(size=(1, 6, 4)))
     score = scores(progress(start, end, np.ones((1, 4)) / 2), novelty(end, memory, 3), StitchingConfig())
@@ -318,7 +318,7 @@ def test_identical_candidates_score_zero_and_the_nearest_is_taken():
     assert best(score).tolist() == [0]
 
 
-def test_equal_scores_go_to_the_nearest_and_rounding_does_not_decide():
+def test_nearest_wins_a_tie_up_to_rounding():
     assert best(np.array([[0.1, 0.7, 0.7 + 1e-12, 0.6], [-3, -1, -1, -2]])).tolist() == [1, 1]
     assert best(np.array([[0.1, 0.7, 0.7001, 0.6]])).tolist() == [2]
 
@@ -339,7 +339,7 @@ def test_rows_inside_a_segment_are_consecutive_rows_of_one_episode(data: Traject
     assert (rows[:, jumps - 1] == segments[:, :-1] + config.segment - 1).all()
 
 
-def test_assembling_by_hand():
+def test_assemble_by_hand():
     assert assemble(np.array([[10, 50, 12]]), 4).tolist() == [[10, 11, 12, 13, 51, 52, 53, 13, 14, 15]]
     assert joins(3, 4).tolist() == [4, 7]
     assert joins(1, 4).tolist() == []
@@ -348,7 +348,7 @@ def test_assembling_by_hand():
 @pytest.mark.parametrize(
     ("stitches", "segment", "states"), [(40, 26, 1001), (80, 26, 2001), (39, 52, 1990), (19, 104, 1958)]
 )
-def test_lengths_are_those_of_the_reference(stitches: int, segment: int, states: int):
+def test_lengths_match_the_official_code(stitches: int, segment: int, states: int):
     assert StitchingConfig(stitches=stitches, segment=segment).states == states
     assert assemble(np.zeros((1, stitches), dtype=int), segment).shape == (1, states)
 
@@ -357,27 +357,27 @@ def test_lengths_are_those_of_the_reference(stitches: int, segment: int, states:
 
 
 @pytest.mark.parametrize(
-    ("changes", "complaint"),
+    ("changes", "message"),
     [
         ({"segment": 1}, "segment must be at least 2, got 1"),
         ({"candidates": 0}, "candidates must be at least 1, got 0"),
         ({"density_neighbours": 0}, "density_neighbours must be at least 1, got 0"),
         ({"stitches": -3}, "stitches must be at least 1, got -3"),
-        ({"novelty_weight": -0.5}, "novelty_weight must be a number that is not negative, got -0.5"),
-        ({"novelty_weight": float("nan")}, "not negative, got nan"),
+        ({"novelty_weight": -0.5}, "novelty_weight must be a finite number of at least 0, got -0.5"),
+        ({"novelty_weight": float("nan")}, "at least 0, got nan"),
         ({"min_displacement": float("inf")}, "min_displacement must be .* got inf"),
     ],
 )
-def test_impossible_values_are_refused(changes: dict[str, Any], complaint: str):
-    with pytest.raises(BadInput, match=complaint):
+def test_impossible_values_are_refused(changes: dict[str, Any], message: str):
+    with pytest.raises(BadInput, match=message):
         StitchingConfig(**changes)
 
 
 @pytest.mark.parametrize("recipe", RECIPES)
-def test_recipes_are_configs_that_survive_json(recipe: str):
+def test_recipes_round_trip_through_json(recipe: str):
     config = StitchingConfig(**RECIPES[recipe])
     assert StitchingConfig.from_json(config.to_json()) == config
 
 
-def test_the_defaults_are_the_official_recipe_but_for_the_threshold():
+def test_defaults_are_the_official_recipe_except_the_threshold():
     assert replace(StitchingConfig(), min_displacement=2.0) == StitchingConfig(**RECIPES["official"])

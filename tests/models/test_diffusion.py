@@ -1,4 +1,4 @@
-"""The process, its conversions and its solvers against closed forms."""
+"""The diffusion process, its conversions and its solvers against closed forms."""
 
 import math
 
@@ -20,30 +20,30 @@ def test_schedule_check_values():
 
 
 @given(st.integers(0, 2**31), st.sampled_from(["eps", "x0", "v"]))
-def test_every_prediction_gives_back_the_clean_sequence(seed: int, kind: diffusion.Prediction):
+def test_every_prediction_recovers_the_clean_sequence(seed: int, kind: diffusion.Prediction):
     generator = torch.Generator().manual_seed(seed)
     clean, noise = torch.randn(2, 5, 4, 3, generator=generator, dtype=torch.float64)
     time = diffusion.draw_times(5, generator).double()
     output = diffusion.target(kind, clean, time, noise)
-    again = diffusion.to_clean(kind, output, diffusion.noised(clean, time, noise), time)
-    torch.testing.assert_close(again, clean, rtol=1e-6, atol=1e-6)
+    recovered = diffusion.to_clean(kind, output, diffusion.noised(clean, time, noise), time)
+    torch.testing.assert_close(recovered, clean, rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize("order", [1, 2])
-def test_a_point_mass_is_reached_exactly(order):
-    """The exact denoiser of a single sequence always answers it; any solver must end there up to the last noise."""
+def test_point_mass_is_sampled_up_to_the_remaining_noise(order):
+    """The exact denoiser of a single sequence always returns it, so every solver must end there."""
     point = torch.randn(1, 6, 2, dtype=torch.float64)
-    nothing = torch.zeros(6, 1, dtype=torch.bool)
+    no_mask = torch.zeros(6, 1, dtype=torch.bool)
     config = SamplingConfig(steps=5, order=order, temperature=1.0)
-    drawn = diffusion.sample(
-        lambda x, t: point.expand_as(x), torch.zeros(8, 6, 2, dtype=torch.float64), nothing, config, torch.Generator()
+    sampled = diffusion.sample(
+        lambda x, t: point.expand_as(x), torch.zeros(8, 6, 2, dtype=torch.float64), no_mask, config, torch.Generator()
     )
     alpha, sigma = diffusion.alpha_sigma(torch.tensor(diffusion.FIRST_TIME, dtype=torch.float64))
-    assert (drawn - alpha * point).abs().max() < 5 * sigma
+    assert (sampled - alpha * point).abs().max() < 5 * sigma
 
 
 def gaussian_error(steps: int, order: int) -> float:
-    """Distance from the exact result for data N(0, deviation^2): the flow scales noise with the spread of x_t."""
+    """Error of the solver on data N(0, deviation^2), where the exact flow scales noise with the spread of x_t."""
     deviation = 0.3
 
     def denoise(sequence, time):
@@ -52,9 +52,9 @@ def gaussian_error(steps: int, order: int) -> float:
         return gain[:, None, None] * sequence
 
     config = SamplingConfig(steps=steps, order=order, temperature=1.0)
-    shape, nothing = (4, 3, 2), torch.zeros(3, 1, dtype=torch.bool)
-    drawn = diffusion.sample(
-        denoise, torch.zeros(shape, dtype=torch.float64), nothing, config, torch.Generator().manual_seed(0)
+    shape, no_mask = (4, 3, 2), torch.zeros(3, 1, dtype=torch.bool)
+    sampled = diffusion.sample(
+        denoise, torch.zeros(shape, dtype=torch.float64), no_mask, config, torch.Generator().manual_seed(0)
     )
     noise = torch.randn(shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
 
@@ -63,9 +63,9 @@ def gaussian_error(steps: int, order: int) -> float:
         return math.sqrt(alpha**2 * deviation**2 + sigma**2)
 
     exact = noise * spread(diffusion.FIRST_TIME) / spread(1.0)
-    if order == 2:  # ends with the clean estimate
+    if order == 2:  # returns the clean estimate
         exact = denoise(exact, torch.full((4,), diffusion.FIRST_TIME, dtype=torch.float64))
-    return float((drawn - exact).abs().max())
+    return float((sampled - exact).abs().max())
 
 
 def test_solvers_converge_at_their_order():
@@ -76,7 +76,7 @@ def test_solvers_converge_at_their_order():
     assert second[1] / second[2] == pytest.approx(4, rel=0.25)
 
 
-def test_eight_second_order_steps_beat_twenty_of_ddim():
+def test_eight_second_order_steps_beat_twenty_ddim_steps():
     assert gaussian_error(8, 2) < gaussian_error(20, 1) / 4
 
 
@@ -90,25 +90,25 @@ def test_time_grids_run_from_noise_to_data(order):
 
 
 def test_ddim_step_is_the_textbook_formula():
-    """One sampling step equals a' x0 + s' eps with eps from the current sequence."""
+    """One sampling step equals a' x0 + s' eps, with eps computed from the current sequence."""
     generator = torch.Generator().manual_seed(1)
-    fixed, nothing = torch.zeros(2, 3, 1, dtype=torch.float64), torch.zeros(3, 1, dtype=torch.bool)
-    seen = []
+    fixed, no_mask = torch.zeros(2, 3, 1, dtype=torch.float64), torch.zeros(3, 1, dtype=torch.bool)
+    calls = []
 
     def denoise(sequence, time):
-        seen.append((sequence, time))
+        calls.append((sequence, time))
         return torch.sin(sequence)
 
-    drawn = diffusion.sample(denoise, fixed, nothing, SamplingConfig(steps=1, temperature=0.5), generator)
-    sequence, time = seen[0]
+    sampled = diffusion.sample(denoise, fixed, no_mask, SamplingConfig(steps=1, temperature=0.5), generator)
+    sequence, time = calls[0]
     assert float(time[0]) == 1.0
     alpha, sigma = diffusion.alpha_sigma(time.double())
-    later_alpha, later_sigma = diffusion.alpha_sigma(torch.tensor(diffusion.FIRST_TIME, dtype=torch.float64))
+    next_alpha, next_sigma = diffusion.alpha_sigma(torch.tensor(diffusion.FIRST_TIME, dtype=torch.float64))
     eps = (sequence - alpha[0] * torch.sin(sequence)) / sigma[0]
-    torch.testing.assert_close(drawn, later_alpha * torch.sin(sequence) + later_sigma * eps)
+    torch.testing.assert_close(sampled, next_alpha * torch.sin(sequence) + next_sigma * eps)
 
 
-def test_network_calls_and_their_times():
+def test_ddim_calls_the_network_at_uniform_times():
     times = []
 
     def denoise(sequence, time):
@@ -133,8 +133,8 @@ def test_clamped_entries_are_bit_equal_at_every_step(seed: int, tokens: int, ord
         assert torch.equal(sequence[:, [0, -1]], ends)
         return torch.tanh(sequence)
 
-    drawn = diffusion.sample(denoise, fixed, mask, SamplingConfig(steps=6, order=order), generator)
-    assert torch.equal(drawn[:, [0, -1]], ends)
+    sampled = diffusion.sample(denoise, fixed, mask, SamplingConfig(steps=6, order=order), generator)
+    assert torch.equal(sampled[:, [0, -1]], ends)
 
 
 @given(st.integers(1, 9), st.integers(0, 2**31))

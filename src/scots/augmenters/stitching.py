@@ -1,8 +1,8 @@
-"""The walk that composes trajectories: directions, progress, novelty, selection, and the rows that come out of it.
+"""The walk that composes trajectories: directions, progress, novelty, selection, and the resulting rows.
 
 Refinement keeps both ends of a segment, so a composed trajectory always ends on a row of the data whose latent is
-known. Choosing segments therefore needs the latents of the data and no network: many trajectories take their steps
-together, each a walk over row numbers.
+known. Choosing segments therefore needs only the latents of the data and no network, and a batch of trajectories
+advances together, each as a walk over row numbers.
 """
 
 from __future__ import annotations
@@ -35,44 +35,44 @@ RECIPES: dict[str, dict[str, Any]] = {
         "min_displacement": 2.0,
     },
 }
-"""Where the paper's text and its official code differ: the fields of `StitchingConfig` that each of them sets."""
+"""Fields of `StitchingConfig` on which the paper's text and its official code differ."""
 
-_WIDER = 4  # times as many candidates are found before those of the same episode are dropped
-_MOST_TOGETHER = 4096  # trajectories that take their steps in one batch
-_MEMORY_BYTES = 1 << 28  # of the latents visited by the trajectories that walk together
-_PRODUCT_COLUMNS = 512  # of one matrix product: larger ones are split over threads, which costs more than it saves
-_PRODUCT_TRAJECTORIES = 32  # whose distances to all they visited are in the processor's cache at a time
-_EQUAL = 1e-6  # relative; scores this close differ by the rounding of single-precision latents
+_OVERSAMPLING = 4  # candidates to search per candidate to keep, before those of the same episode are dropped
+_MAX_BATCH = 4096  # trajectories per batch
+_MEMORY_BYTES = 1 << 28  # for the visited latents of a batch
+_PRODUCT_COLUMNS = 512  # per matrix product: larger products are split over threads, which costs more than it saves
+_PRODUCT_TRAJECTORIES = 32  # per matrix product, so that their distances stay in the processor's cache
+_TIE = 1e-6  # relative; closer scores differ only by the rounding of single-precision latents
 
 
 @dataclass(frozen=True)
 class StitchingConfig(Config):
-    """How trajectories are composed. The defaults are the official code's, with a threshold that fits any data."""
+    """How trajectories are composed. The defaults are the official code's, with a threshold that adapts to the data."""
 
     segment: int = 26  # H, states per segment
     candidates: int = 10  # k, nearest segments that are scored
     density_neighbours: int = 30  # k_density
     novelty_weight: float = 2.0  # beta
     stitches: int = 40  # N_stitch, segments per trajectory
-    score_scale: Literal["zscore", "raw"] = "zscore"  # progress and novelty over the candidates, or as they are
-    memory: Literal["endpoints", "states"] = "endpoints"  # what is visited: ends of segments, or every state
-    first: Literal["nearest", "sampled"] = "nearest"  # a scored neighbour of a sampled state, or a sampled segment
+    score_scale: Literal["zscore", "raw"] = "zscore"  # standardise progress and novelty over the candidates, or not
+    memory: Literal["endpoints", "states"] = "endpoints"  # visited latents: segment ends, or all states
+    first: Literal["nearest", "sampled"] = "nearest"  # best-scored neighbour of a sampled state, or a sampled segment
     index: IndexKind = "exact"
-    min_displacement: Displacement = "auto"  # between the ends of a segment, in units of the position columns
-    distinct_episodes: bool = False  # candidates from as many episodes as possible
+    min_displacement: Displacement = "auto"  # between the two ends of a segment, in position units
+    distinct_episodes: bool = False  # take candidates from as many episodes as possible
 
     def __post_init__(self) -> None:
-        for name, least in {"segment": 2, "candidates": 1, "density_neighbours": 1, "stitches": 1}.items():
-            if getattr(self, name) < least:
-                raise BadInput(f"{name} must be at least {least}, got {getattr(self, name)}")
+        for name, minimum in {"segment": 2, "candidates": 1, "density_neighbours": 1, "stitches": 1}.items():
+            if getattr(self, name) < minimum:
+                raise BadInput(f"{name} must be at least {minimum}, got {getattr(self, name)}")
         for name in ("novelty_weight", "min_displacement"):
             value = getattr(self, name)
             if not isinstance(value, str | None) and not 0 <= value < math.inf:
-                raise BadInput(f"{name} must be a number that is not negative, got {value}")
+                raise BadInput(f"{name} must be a finite number of at least 0, got {value}")
 
     @property
     def states(self) -> int:
-        """States of a composed trajectory: neighbouring segments share one."""
+        """States per composed trajectory; consecutive segments share one state."""
         return self.stitches * (self.segment - 1) + 1
 
 
@@ -80,22 +80,22 @@ class StitchingConfig(Config):
 
 
 def directions(streams: Sequence[np.random.Generator], latent: int) -> Array:
-    """A fixed exploration direction for each trajectory, z ~ N(0, I) scaled to unit length: (B, Z) float64."""
+    """Exploration direction of each trajectory, z ~ N(0, I) scaled to unit length: (B, Z) float64."""
     drawn = np.stack([stream.standard_normal(latent) for stream in streams])
     return drawn / np.linalg.norm(drawn, axis=1, keepdims=True)
 
 
 def progress(z_start: Array, z_end: Array, direction: Array) -> Array:
-    """How far each candidate moves along the direction, Eq. 9: (B, K, Z), (B, K, Z), (B, Z) -> (B, K) float64."""
-    moved = z_end.astype(np.float64) - z_start
-    return np.matmul(moved, direction[:, :, None])[:, :, 0]
+    """Displacement of each candidate along the direction, Eq. 9: (B, K, Z), (B, K, Z), (B, Z) -> (B, K) float64."""
+    displacement = z_end.astype(np.float64) - z_start
+    return np.matmul(displacement, direction[:, :, None])[:, :, 0]
 
 
 class Memory:
-    """The latents that each trajectory of a batch has visited, at most `capacity` of them.
+    """Visited latents of each trajectory in a batch, at most `capacity` per trajectory.
 
-    Latent v is kept as the column (v, |v|^2), so that one product with (-2e, 1) gives |e - v|^2 - |e|^2. In double
-    precision, because that sum cancels where e is close to v.
+    Latent v is stored as the column (v, |v|^2), so that one product with (-2e, 1) gives |e - v|^2 - |e|^2. Double
+    precision, because this sum cancels where e is close to v.
     """
 
     def __init__(self, batch: int, latent: int, capacity: int) -> None:
@@ -103,7 +103,7 @@ class Memory:
         self._size = 0
 
     def add(self, latents: Array) -> None:
-        """Remember the same number of latents for every trajectory (B, m, Z)."""
+        """Add m latents to every trajectory: (B, m, Z)."""
         begin, self._size = self._size, self._size + latents.shape[1]
         columns = self._columns[:, :, begin : self._size]
         columns[:, :-1] = latents.swapaxes(1, 2)
@@ -114,45 +114,46 @@ class Memory:
         count = min(count, self._size)
         squares = np.square(latents, dtype=np.float64).sum(axis=2, keepdims=True)
         factors = np.concatenate([-2.0 * latents, np.ones_like(squares)], axis=2)
-        found = np.empty((*latents.shape[:2], count))
+        nearest = np.empty((*latents.shape[:2], count))
         for part in blocks(len(latents), _PRODUCT_TRAJECTORIES):
-            gaps = np.empty((*factors[part].shape[:2], self._size))
+            distances = np.empty((*factors[part].shape[:2], self._size))  # squared, minus |e|^2
             for columns in blocks(self._size, _PRODUCT_COLUMNS):
-                np.matmul(factors[part], self._columns[part, :, columns], out=gaps[:, :, columns])
-            gaps.partition(count - 1, axis=2)
-            found[part] = gaps[:, :, :count]
-        return np.sqrt(np.maximum(found + squares, 0))
+                np.matmul(factors[part], self._columns[part, :, columns], out=distances[:, :, columns])
+            distances.partition(count - 1, axis=2)
+            nearest[part] = distances[:, :, :count]
+        return np.sqrt(np.maximum(nearest + squares, 0))
 
 
 def novelty(z_end: Array, memory: Memory, count: int) -> Array:
     """Mean distance of each candidate's end to the `count` nearest visited latents, Eq. 10: (B, K, Z) -> (B, K).
 
-    While fewer have been visited, the mean is over those there are.
+    If fewer have been visited, the mean is over all of them.
     """
     return memory.nearest(z_end, count).mean(axis=2)
 
 
 def zscore(values: Array) -> Array:
-    """Values of each row (B, K) in standard deviations from its mean; zeros where they do not differ."""
+    """Standardise each row (B, K) to zero mean and unit variance; zeros where all values are equal."""
     centred = values - values.mean(axis=1, keepdims=True)
     deviation = values.std(axis=1, keepdims=True)
     return np.divide(centred, deviation, out=np.zeros_like(centred), where=deviation > 1e-8)
 
 
 def scores(progress: Array, novelty: Array, config: StitchingConfig) -> Array:
-    """Progress plus weighted novelty of every candidate, Eq. 11: (B, K), (B, K) -> (B, K)."""
+    """Progress plus weighted novelty of each candidate, Eq. 11: (B, K), (B, K) -> (B, K)."""
     if config.score_scale == "zscore":
         progress, novelty = zscore(progress), zscore(novelty)
     return progress + config.novelty_weight * novelty
 
 
 def best(scores: Array) -> Array:
-    """The candidate with the highest score, Algorithm 1: (B, K) -> (B,). Equal scores go to the nearest candidate.
+    """The candidate with the highest score, Algorithm 1: (B, K) -> (B,). The nearest candidate wins a tie.
 
-    Equal means up to rounding: data often holds the same segment twice, and how a sum was ordered must not decide.
+    Scores that are equal up to rounding are a tie: data often holds the same segment twice, and the order of a sum must
+    not decide between them.
     """
     highest = scores.max(axis=1, keepdims=True)
-    return np.argmax(scores >= highest - _EQUAL * np.abs(scores).max(axis=1, keepdims=True), axis=1)
+    return np.argmax(scores >= highest - _TIE * np.abs(scores).max(axis=1, keepdims=True), axis=1)
 
 
 # -------------------------------------------------------------------------------------------------------------- walk
@@ -160,13 +161,13 @@ def best(scores: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Walk:
-    """What a walk chose for each of B trajectories at each of S stitches, and why.
+    """The chosen segments of B trajectories with S stitches each, and their scores.
 
-    A sampled first segment was not scored: its gap, progress, novelty and score are zero.
+    A sampled first segment is not scored: its gap, progress, novelty and score are zero.
     """
 
     segments: Array  # (B, S) int64, first rows of the chosen segments
-    gap: Array  # (B, S) float32, latent distance from where the trajectory ended to the segment's first state
+    gap: Array  # (B, S) float32, latent distance from the end of the trajectory to the segment's first state
     progress: Array  # (B, S) float32
     novelty: Array  # (B, S) float32
     score: Array  # (B, S) float32
@@ -182,26 +183,26 @@ def walk(
     trajectories: range,
     episodes: Array | None = None,
 ) -> Walk:
-    """Choose the segments of the trajectories of these numbers, Algorithm 1 without refinement.
+    """Choose the segments of these trajectories: Algorithm 1 without refinement.
 
-    `latents` (N, Z) are those of all rows, `segments` (W,) the first rows whose latents are the keys of `index`, and
-    `episodes` (W,) the episode of each segment, needed for `distinct_episodes`. Trajectory n draws from its own stream
-    and is scored by itself, so its choices do not depend on which others are asked for.
+    `latents` (N, Z) has one row per row of the data. `segments` (W,) are the first rows whose latents are the keys of
+    `index`, and `episodes` (W,) their episodes, needed only for `distinct_episodes`. Each trajectory has its own random
+    stream and memory, so its segments do not depend on which other trajectories are computed.
     """
     if len(index) != len(segments):
-        raise BadInput(f"the index holds {len(index)} segments, {len(segments)} were given: build the index again")
+        raise BadInput(f"the index holds {len(index)} segments, expected {len(segments)}; build the index again")
     if config.distinct_episodes and episodes is None:
-        raise BadInput("distinct_episodes needs the episode of each segment")
-    bytes_each = 8 * (latents.shape[1] + 1) * _visits(config)
-    together = max(1, min(_MOST_TOGETHER, _MEMORY_BYTES // bytes_each))
+        raise BadInput("distinct_episodes needs the episode of each segment; pass `episodes`")
+    trajectory_bytes = 8 * (latents.shape[1] + 1) * _visited_count(config)
+    batch = max(1, min(_MAX_BATCH, _MEMORY_BYTES // trajectory_bytes))
     parts = [
-        _walk_together(latents, segments, index, config, seeds, trajectories[run], episodes)
-        for run in blocks(len(trajectories), together)
+        _walk_batch(latents, segments, index, config, seeds, trajectories[part], episodes)
+        for part in blocks(len(trajectories), batch)
     ]
     return Walk(*(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(Walk)))
 
 
-def _walk_together(
+def _walk_batch(
     latents: Array,
     segments: Array,
     index: SegmentIndex,
@@ -215,10 +216,10 @@ def _walk_together(
     sampled = segments[[stream.integers(len(segments)) for stream in streams]]
     direction = directions(streams, latent)
     visited = _visited_offsets(config)
-    memory = Memory(batch, latent, _visits(config))
+    memory = Memory(batch, latent, _visited_count(config))
     memory.add(latents[sampled[:, None]])
     chosen = np.empty((batch, config.stitches), dtype=np.int64)
-    reasons = np.zeros((4, batch, config.stitches), dtype=np.float32)
+    terms = np.zeros((4, batch, config.stitches), dtype=np.float32)  # gap, progress, novelty, score
     end = sampled
     for stitch in range(config.stitches):
         if stitch == 0 and config.first == "sampled":
@@ -227,48 +228,49 @@ def _walk_together(
             gap, candidates = _candidates(index, latents[end], config, episodes)
             starts = segments[candidates]
             z_start, z_end = latents[starts], latents[starts + config.segment - 1]
-            along = progress(z_start, z_end, direction)
-            new = novelty(z_end, memory, config.density_neighbours)
-            score = scores(along, new, config)
-            pick = np.arange(batch), best(score)
+            candidate_progress = progress(z_start, z_end, direction)
+            candidate_novelty = novelty(z_end, memory, config.density_neighbours)
+            candidate_scores = scores(candidate_progress, candidate_novelty, config)
+            pick = np.arange(batch), best(candidate_scores)
             chosen[:, stitch] = starts[pick]
-            reasons[:, :, stitch] = [values[pick] for values in (gap, along, new, score)]
+            for term, values in zip(terms, (gap, candidate_progress, candidate_novelty, candidate_scores), strict=True):
+                term[:, stitch] = values[pick]
         memory.add(latents[chosen[:, stitch, None] + visited])
         end = chosen[:, stitch] + config.segment - 1
-    gap, along, new, score = reasons
-    return Walk(chosen, gap, along, new, score, direction.astype(np.float32))
+    return Walk(chosen, terms[0], terms[1], terms[2], terms[3], direction.astype(np.float32))
 
 
 def _visited_offsets(config: StitchingConfig) -> Array:
-    """Which states of a stitched segment are remembered; its first one takes the place of one that already is."""
+    """Offsets of a segment's states that enter the memory, never the first: the previous end replaces it."""
     return np.arange(1 if config.memory == "states" else config.segment - 1, config.segment)
 
 
-def _visits(config: StitchingConfig) -> int:
+def _visited_count(config: StitchingConfig) -> int:
     return 1 + config.stitches * len(_visited_offsets(config))
 
 
 def _candidates(
     index: SegmentIndex, queries: Array, config: StitchingConfig, episodes: Array | None
 ) -> tuple[Array, Array]:
-    """The candidates of each trajectory, Eq. 8: their latent distances and their numbers among the segments (B, K)."""
+    """Candidates of each trajectory, Eq. 8: latent distances (B, K) and indices into the segments (B, K)."""
     if episodes is None or not config.distinct_episodes:
         return index.search(queries, config.candidates)
-    return distinct_episodes(*index.search(queries, _WIDER * config.candidates), episodes, config.candidates)
+    return distinct_episodes(*index.search(queries, _OVERSAMPLING * config.candidates), episodes, config.candidates)
 
 
 # -------------------------------------------------------------------------------------------------------------- rows
 
 
 def assemble(segments: Array, segment: int) -> Array:
-    """Rows of the data that a composed trajectory is made of: (B, S) first rows -> (B, S (H - 1) + 1).
+    """Data rows of composed trajectories: first rows of the segments (B, S) -> (B, S (H - 1) + 1).
 
-    The first segment gives all its H rows, every later one all but its first, whose place the end before it takes.
+    The first segment contributes all its H rows. Every later one omits its first row, which the end of the previous
+    segment replaces.
     """
     later = segments[:, :, None] + np.arange(1, segment)
     return np.concatenate([segments[:, :1], later.reshape(len(segments), -1)], axis=1)
 
 
 def joins(stitches: int, segment: int) -> Array:
-    """Where a composed trajectory jumps: the indices of the first states after each junction (S - 1,)."""
+    """Indices (S - 1,) of the first state after each stitch, where a composed trajectory jumps between segments."""
     return np.arange(1, stitches) * (segment - 1) + 1

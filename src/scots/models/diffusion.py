@@ -1,4 +1,4 @@
-"""Diffusion over sequences: the variance-preserving process, what a network may predict, clamping, and solvers.
+"""Diffusion over sequences: the variance-preserving process, prediction targets, clamping, and solvers.
 
 Time t runs from 0 (data) to 1 (noise): x_t = alpha(t) x_0 + sigma(t) eps, with the linear schedule of the paper.
 """
@@ -19,13 +19,13 @@ from scots.core.errors import BadInput
 from scots.data.trajectories import Array
 
 BETA_0, BETA_1 = 0.1, 20.0
-FIRST_TIME = 1e-3  # nothing is trained or sampled below: the noise there is negligible
+FIRST_TIME = 1e-3  # smallest time in training and sampling: the noise below it is negligible
 
 Prediction = Literal["eps", "x0", "v"]
 Frame = Literal["absolute", "chord"]
-"""Sequences as they are, or their deviation from the straight line between their ends."""
+"""Sequences in absolute coordinates, or as deviations from the straight line between their ends."""
 Network = Callable[..., Tensor]
-"""(x_t (B, T, D), t (B,)) and, where it has one, a context -> what it was trained to predict."""
+"""(x_t (B, T, D), t (B,)) and an optional context -> the prediction target."""
 Denoiser = Callable[[Tensor, Tensor], Tensor]
 """(x_t (B, T, D), t (B,)) -> estimate of x_0."""
 
@@ -43,19 +43,19 @@ def draw_times(count: int, generator: torch.Generator) -> Tensor:
 
 
 def noised(clean: Tensor, time: Tensor, noise: Tensor) -> Tensor:
-    """x_t of clean sequences (B, T, D) at times (B,)."""
+    """Noisy sequences x_t (Eq. 3) from clean sequences (B, T, D) at times (B,)."""
     alpha, sigma = _levels(time)
     return alpha * clean + sigma * noise
 
 
 def target(kind: Prediction, clean: Tensor, time: Tensor, noise: Tensor) -> Tensor:
-    """What a network of this kind is trained to output."""
+    """Training target of a network with this kind of prediction."""
     alpha, sigma = _levels(time)
     return {"eps": lambda: noise, "x0": lambda: clean, "v": lambda: alpha * noise - sigma * clean}[kind]()
 
 
 def to_clean(kind: Prediction, output: Tensor, sequence: Tensor, time: Tensor) -> Tensor:
-    """The estimate of x_0 that a network output implies."""
+    """Convert a network output to an estimate of x_0."""
     alpha, sigma = _levels(time)
     return {
         "eps": lambda: (sequence - sigma * output) / alpha,
@@ -65,19 +65,19 @@ def to_clean(kind: Prediction, output: Tensor, sequence: Tensor, time: Tensor) -
 
 
 def denoiser(kind: Prediction, network: Network) -> Denoiser:
-    """The clean estimate of a network."""
+    """Wrap a network as a function that estimates x_0."""
     return lambda sequence, time: to_clean(kind, network(sequence, time), sequence, time)
 
 
 def denoising_loss(
     kind: Prediction, network: Network, clean: Tensor, mask: Tensor, generator: torch.Generator
 ) -> Tensor:
-    """Denoising error (Eq. 5) of sequences (B, T, D) on all but the masked entries, which stay clean."""
+    """Denoising loss (Eq. 5) of sequences (B, T, D); masked entries stay clean and add no loss."""
     time = draw_times(len(clean), generator).to(clean.device)
     noise = torch.randn(clean.shape, generator=generator).to(clean.device)
     noisy = torch.where(mask, clean, noised(clean, time, noise))
-    wanted = target(kind, clean, time, noise)
-    return (network(noisy, time) - wanted).square().masked_fill(mask, 0.0).mean()
+    error = network(noisy, time) - target(kind, clean, time, noise)
+    return error.square().masked_fill(mask, 0.0).mean()
 
 
 def _levels(time: Tensor) -> tuple[Tensor, Tensor]:
@@ -87,26 +87,26 @@ def _levels(time: Tensor) -> tuple[Tensor, Tensor]:
 
 @dataclass(frozen=True)
 class SamplingConfig(Config):
-    """How sequences are drawn from a trained denoiser."""
+    """How sequences are sampled from a trained denoiser."""
 
-    steps: int = 20  # network calls
+    steps: int = 20  # network evaluations
     order: Literal[1, 2] = 1  # 1 is DDIM, 2 is DPM-Solver++(2M)
     temperature: float = 0.5  # standard deviation of the initial noise; the solvers add none
 
     def __post_init__(self) -> None:
         if self.steps < 1:
-            raise BadInput(f"sampling needs at least one step, got {self.steps}")
+            raise BadInput(f"sampling steps must be at least 1, got {self.steps}")
 
 
 def sample(
     denoise: Denoiser, fixed: Tensor, mask: Tensor, config: SamplingConfig, noise: Tensor | torch.Generator
 ) -> Tensor:
-    """Turn standard noise into sequences (B, T, D) whose masked entries equal `fixed` to the bit at every step.
+    """Sample sequences (B, T, D) whose masked entries are bit-equal to `fixed` at every step.
 
-    `noise` is of that shape, or the generator to draw it from.
-    `mask` is boolean and broadcasts to `fixed`. Both solvers integrate the probability-flow ODE in the clean-data
-    parametrisation: x' = (sigma'/sigma) x - alpha' (e^-h - 1) D, h the step in log(alpha/sigma), with D the clean
-    estimate (first order) or its linear extrapolation over the last two (second order).
+    `noise` is standard noise of that shape, or a generator to draw it from. `mask` is boolean and broadcasts to
+    `fixed`. Both solvers integrate the probability-flow ODE in the clean-data parametrisation:
+    x' = (sigma'/sigma) x - alpha' (e^-h - 1) D, with h the step in log(alpha/sigma). D is the clean estimate (first
+    order), or the linear extrapolation of the last two (second order).
     """
     grid = time_grid(config)
     alpha, sigma = alpha_sigma(grid)
@@ -114,28 +114,28 @@ def sample(
     if isinstance(noise, torch.Generator):
         noise = torch.randn(fixed.shape, generator=noise, dtype=fixed.dtype)
     sequence = torch.where(mask, fixed, config.temperature * noise.to(fixed.device))
-    before: Tensor | None = None
+    previous: Tensor | None = None
     for n in range(config.steps):
         time = torch.full((len(fixed),), float(grid[n]), dtype=fixed.dtype, device=fixed.device)
         clean = denoise(sequence, time)
-        if n == len(step):  # the second-order solver ends with the clean estimate itself
+        if n == len(step):  # the second-order solver returns the clean estimate of its last call
             return torch.where(mask, fixed, clean)
         direction = clean
-        if config.order == 2 and before is not None:
-            direction = clean + (clean - before) * float(step[n] / (2 * step[n - 1]))
-        keep = float(sigma[n + 1] / sigma[n])
-        sequence = keep * sequence - float(alpha[n + 1] * torch.expm1(-step[n])) * direction
+        if config.order == 2 and previous is not None:
+            direction = clean + (clean - previous) * float(step[n] / (2 * step[n - 1]))
+        decay = float(sigma[n + 1] / sigma[n])
+        sequence = decay * sequence - float(alpha[n + 1] * torch.expm1(-step[n])) * direction
         sequence = torch.where(mask, fixed, sequence)
-        before = clean
+        previous = clean
     return sequence
 
 
 def time_grid(config: SamplingConfig) -> Tensor:
-    """Times of the solver from noise to data: even in t for DDIM, as in the paper, else even in log-SNR.
+    """Solver times from noise to data: uniform in t for DDIM, as in the paper, and uniform in log-SNR for order 2.
 
-    DDIM takes `steps` steps and ends at the first time, so a hundredth of the noise stays. The second-order solver
-    extrapolates over steps in log-SNR, so it wants them alike, and spends its last network call on the clean estimate:
-    a hundredth of the extent of a maze is as long as a step in it.
+    DDIM takes `steps` steps and ends at `FIRST_TIME`, where about 1 % of the noise remains. The second-order solver
+    extrapolates over steps in log-SNR, so it needs uniform ones. It spends its last network call on the clean estimate,
+    because 1 % of a maze's extent is as long as an environment step.
     """
     if config.order == 1:
         return torch.linspace(1.0, FIRST_TIME, config.steps + 1, dtype=torch.float64)
@@ -155,31 +155,31 @@ def ends_mask(tokens: int) -> Tensor:
 
 
 def draw_last(tokens: int, share: float, size: int, rng: np.random.Generator) -> Array:
-    """After which state each of B training sequences waits: a share of them early, the others not at all."""
+    """Last moving state of each of B training sequences: random for a share of them, the final state for the others."""
     return np.where(rng.random(size) < share, rng.integers(tokens - 1, size=size), tokens - 1)
 
 
 def hold_after(sequence: Tensor, last: Tensor) -> Tensor:
-    """Overwrite all states after index `last` (B,) with the state there: arrive, then wait."""
+    """Repeat the state at index `last` (B,) until the end of each sequence: arrive, then wait."""
     steps = torch.arange(sequence.shape[1], device=sequence.device).expand(len(sequence), -1)
     index = torch.minimum(steps, last[:, None])
     return sequence.gather(1, index[..., None].expand_as(sequence))
 
 
 # ------------------------------------------------------------------------------------------------------------- bridges
-# Sequences between two given states. With a deviation (D,) they are denoised in the frame of the chord: as deviations
-# from the straight line between their ends, in these units, by a network that is told that line. A segment is short
-# against a large maze: in absolute units its steps are smaller than the noise a solver leaves, in the chord's they are
-# not. The ends are zero there, so clamping is the same.
+# Sequences between two given states. If a deviation (D,) is given, they are denoised in the chord frame: as deviations
+# from the straight line between their ends, divided by `deviation`, by a network conditioned on that line. A segment is
+# short compared to a large maze: in absolute units its steps are smaller than the noise that a solver leaves, in chord
+# units they are not. Both ends are zero in the chord frame, so clamping works the same way.
 
 
 def chord(ends: Tensor, tokens: int) -> Tensor:
-    """The straight line (B, T, D) between first and last states (B, 2, D), at even steps."""
+    """The straight line (B, T, D) between first and last states (B, 2, D), in equal steps."""
     return torch.lerp(ends[:, :1], ends[:, 1:], torch.linspace(0, 1, tokens, device=ends.device)[:, None])
 
 
 def chord_deviation(sequences: Tensor) -> Tensor:
-    """Standard deviation (D,) of sequences (B, T, D) from their chords; one where there is none."""
+    """Standard deviation (D,) of sequences (B, T, D) from their chords; 1 where it would be 0."""
     deviation = (sequences - chord(sequences[:, [0, -1]], sequences.shape[1])).flatten(0, 1).std(dim=0)
     return torch.where(deviation > 0, deviation, 1.0)
 
@@ -187,7 +187,7 @@ def chord_deviation(sequences: Tensor) -> Tensor:
 def bridge_loss(
     kind: Prediction, network: Network, clean: Tensor, deviation: Tensor | None, generator: torch.Generator
 ) -> Tensor:
-    """Denoising error (Eq. 5) of sequences (B, T, D) on all but their clamped ends."""
+    """Denoising loss (Eq. 5) of sequences (B, T, D) with clamped ends."""
     mask = ends_mask(clean.shape[1]).to(clean.device)
     if deviation is None:
         return denoising_loss(kind, network, clean, mask, generator)
@@ -204,7 +204,7 @@ def bridge(
     config: SamplingConfig,
     noise: Tensor | torch.Generator,
 ) -> Tensor:
-    """Draw sequences (B, T, D) between first and last states (B, 2, D)."""
+    """Sample sequences (B, T, D) between first and last states (B, 2, D)."""
     mask, line = ends_mask(tokens).to(ends.device), chord(ends, tokens)
     if deviation is None:
         return sample(denoiser(kind, network), line, mask, config, noise)
