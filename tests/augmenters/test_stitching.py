@@ -202,7 +202,7 @@ def test_recorded_terms_match_the_chosen_segments(data: Trajectories, recipe: st
         ("states", "sampled", [9, 17, 25]),
     ],
 )
-def test_the_visited_set_grows_as_described(
+def test_memory_grows_with_every_stitch(
     data: Trajectories, memory: str, first: str, expected: list[int], monkeypatch: pytest.MonkeyPatch
 ):
     sizes = []

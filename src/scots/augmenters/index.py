@@ -281,4 +281,4 @@ def _merge(first: tuple[Array, Array], second: tuple[Array, Array], k: int) -> t
 
 def blocks(length: int, size: int) -> Iterator[slice]:
     """Consecutive slices of at most `size` that cover `length`; one empty slice if the length is zero."""
-    return (slice(begin, min(begin + size, length)) for begin in range(0, max(length, 1), size))
+    return (slice(start, min(start + size, length)) for start in range(0, max(length, 1), size))

@@ -104,8 +104,8 @@ class Memory:
 
     def add(self, latents: Array) -> None:
         """Add m latents to every trajectory: (B, m, Z)."""
-        begin, self._size = self._size, self._size + latents.shape[1]
-        columns = self._columns[:, :, begin : self._size]
+        start, self._size = self._size, self._size + latents.shape[1]
+        columns = self._columns[:, :, start : self._size]
         columns[:, :-1] = latents.swapaxes(1, 2)
         columns[:, -1] = np.square(columns[:, :-1]).sum(axis=1)
 

@@ -64,10 +64,10 @@ class Maze:
             queue = deque([goal])
             while queue:
                 cell = queue.popleft()
-                for near in self._free_neighbours(cell):
-                    if distance[near] == -1:
-                        distance[near] = distance[cell] + 1
-                        queue.append(near)
+                for neighbour in self._free_neighbours(cell):
+                    if distance[neighbour] == -1:
+                        distance[neighbour] = distance[cell] + 1
+                        queue.append(neighbour)
             self._distances[goal] = distance
         return self._distances[goal]
 
@@ -90,9 +90,9 @@ class Maze:
             table = np.empty((*self.walls.shape, 2))
             for cell in np.ndindex(self.walls.shape):
                 nearest = cell
-                for near in self._free_neighbours(cell):
-                    if distance[near] < distance[nearest]:
-                        nearest = near
+                for neighbour in self._free_neighbours(cell):
+                    if distance[neighbour] < distance[nearest]:
+                        nearest = neighbour
                 table[cell] = self.centre(nearest)
             self._waypoints[goal] = table
         return self._waypoints[goal]
@@ -102,8 +102,8 @@ class Maze:
         return {}
 
     def _free_neighbours(self, cell: Cell) -> list[Cell]:
-        near = [(cell[0] + i, cell[1] + j) for i, j in NEIGHBOURS]
-        inside = [(i, j) for i, j in near if 0 <= i < self.walls.shape[0] and 0 <= j < self.walls.shape[1]]
+        neighbours = [(cell[0] + i, cell[1] + j) for i, j in NEIGHBOURS]
+        inside = [(i, j) for i, j in neighbours if 0 <= i < self.walls.shape[0] and 0 <= j < self.walls.shape[1]]
         return [(i, j) for i, j in inside if not self.walls[i, j]]
 
     def to_text(self) -> tuple[str, ...]:

@@ -144,10 +144,10 @@ def _check_finite(data: Trajectories) -> None:
     for name, values in data.arrays():
         if 0 in values.shape[1:]:
             raise BadInput(f"{name}: no columns (shape {values.shape}); every array needs at least one")
-        for begin in range(0, len(values), _BLOCK):
-            finite = np.isfinite(values[begin : begin + _BLOCK])
+        for start in range(0, len(values), _BLOCK):
+            finite = np.isfinite(values[start : start + _BLOCK])
             if not finite.all():
-                row, *column = np.argwhere(~finite)[0] + [begin, 0][: values.ndim]
+                row, *column = np.argwhere(~finite)[0] + [start, 0][: values.ndim]
                 where = f"row {row}{f', column {column[0]}' if column else ''} (episode {data.episode_of(row)})"
                 value = values[(row, *column)]
                 raise BadInput(f"{name}: {where} is {value}, not a finite number; fix or drop that episode")

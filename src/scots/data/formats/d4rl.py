@@ -52,7 +52,7 @@ def read(path: Path) -> Trajectories:
 def _array(file: h5py.File, key: str) -> Array:
     dataset = file[key]
     if not isinstance(dataset, h5py.Dataset):
-        raise BadInput(f"{key}: found a group, expected an array")
+        raise BadInput(f"{key}: found a group, expected an array; store one under this key")
     check_size(dataset)
     return np.asarray(dataset[()])
 

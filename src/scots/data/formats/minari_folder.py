@@ -85,7 +85,7 @@ def _is_nested(dataset: Any) -> bool:
     ):
         if not isinstance(space, spaces.Box) or len(space.shape) != 1:
             found = f"the {name} space is {type(space).__name__} of shape {space.shape}"
-            raise BadInput(f"{found}; only a Box of rank 1 is supported")
+            raise BadInput(f"{found}; only a Box of rank 1 is supported, so flatten it first")
     return nested
 
 
