@@ -1,8 +1,9 @@
 """Cost of augmentation as the number of trajectories grows: wall time and peak memory, in one run; drawn as a picture.
 
-Models are trained once, before anything is timed. Each size runs in a process of its own, to measure its own memory.
+A first run trains the models and is not counted. Each size runs in a process of its own, to measure its own memory.
 """
 
+import os
 import resource
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from scots.augmenters.scots import augment, configure, prepare
+from scots.augmenters.scots import augment, configure
 from scots.envs import toy
 
 SIZES = (500, 1000, 2000, 4000)
@@ -24,7 +25,6 @@ def run(trajectories: int) -> None:
     """Augment and print seconds and peak megabytes (of this process, and of its largest worker)."""
     data = toy.make()
     config = replace(configure(data, "smoke"), trajectories=trajectories)
-    prepare(data, config, seed=0)
     with tempfile.TemporaryDirectory() as folder:
         begin = time.perf_counter()
         augment(data, config, out=Path(folder) / "aug.npz", workers=2)
@@ -33,13 +33,17 @@ def run(trajectories: int) -> None:
     print(seconds, *memory)
 
 
+def run_apart(trajectories: int, home: str) -> tuple[float, ...]:
+    """The numbers that `run` prints in a process of its own; `home` keeps the models from one process to the next."""
+    words, environment = [sys.executable, __file__, str(trajectories)], os.environ | {"SCOTS_HOME": home}
+    output = subprocess.run(words, env=environment, check=True, stdout=subprocess.PIPE, text=True).stdout
+    return tuple(map(float, output.split()))
+
+
 def main() -> None:
-    rows = []
-    for size in (SIZES[0], *SIZES):  # the first run trains and warms up; it is not counted
-        words = [sys.executable, __file__, str(size)]
-        output = subprocess.run(words, check=True, capture_output=True, text=True).stdout.split()
-        rows.append((size, *map(float, output)))
-    rows = rows[1:]
+    with tempfile.TemporaryDirectory() as home:
+        run_apart(SIZES[0], home)  # trains and warms up
+        rows = [(size, *run_apart(size, home)) for size in SIZES]
     for size, seconds, own, worker in rows:
         each = f"{1000 * seconds / size:.1f} ms a trajectory"
         print(f"{size:,} trajectories: {seconds:.1f} s ({each}), peak {own:.0f} MB, largest worker {worker:.0f} MB")

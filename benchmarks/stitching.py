@@ -9,15 +9,13 @@ import tempfile
 import time
 from pathlib import Path
 
-import faiss
 import numpy as np
-from naive_walk import Nearest, naive_walk
+from walk_workers import SEEDS, prepare_naive, prepare_walk
 
 from scots.augmenters.index import SegmentIndex, segment_starts
-from scots.augmenters.stitching import RECIPES, StitchingConfig, walk
-from scots.core.config import Seeds
+from scots.augmenters.stitching import RECIPES, StitchingConfig
 from scots.data.npz import read_npz
-from scots.data.shards import Make, Shards
+from scots.data.shards import Shards
 from scots.data.trajectories import Array, Meta, Trajectories, offsets_from_lengths
 
 WORKERS = 2
@@ -25,7 +23,6 @@ EPISODES, STATES, LATENT = 5000, 201, 32
 TRAJECTORIES, SHARD = 5500, 275
 NAIVE_TRAJECTORIES = 3
 TARGET = 20
-SEEDS = Seeds(0)
 
 
 def make_positions() -> Trajectories:
@@ -44,38 +41,6 @@ def lift(positions: Array) -> Array:
     rng = SEEDS.stream("features")
     phases = positions @ rng.normal(0, 0.1, (2, LATENT)) + rng.uniform(0, 2 * np.pi, LATENT)
     return (60 * np.cos(phases)).astype(np.float32)
-
-
-def prepare_walk(folder: Path, config: StitchingConfig) -> Make:
-    latents, segments, index = load(folder)
-
-    def make(run: range) -> dict[str, Array]:
-        begin = time.process_time()
-        walked = walk(latents, segments, index, config, SEEDS, run)
-        return {"segments": walked.segments, "seconds": np.array([time.process_time() - begin])}
-
-    return make
-
-
-def prepare_naive(folder: Path, config: StitchingConfig, scan: bool) -> Make:
-    latents, segments, index = load(folder)
-    nearest: Nearest = lambda query, k: index.search(query[None], k)[1][0]  # noqa: E731
-    if scan:
-        flat = faiss.IndexFlatL2(LATENT)
-        flat.add(latents[segments])
-        nearest = lambda query, k: flat.search(query[None], k)[1][0]  # noqa: E731
-
-    def make(run: range) -> dict[str, Array]:
-        begin = time.process_time()
-        chosen = np.array([naive_walk(latents, segments, nearest, config, SEEDS, n) for n in run])
-        return {"segments": chosen, "seconds": np.array([time.process_time() - begin])}
-
-    return make
-
-
-def load(folder: Path) -> tuple[Array, Array, SegmentIndex]:
-    latents, segments = (np.asarray(np.load(folder / f"{name}.npy", mmap_mode="r")) for name in ("latents", "segments"))
-    return latents, segments, SegmentIndex.load(folder / "index")
 
 
 def timed(folder: Path, prepare: object, arguments: tuple, runs: list[range], label: str) -> tuple[Array, float, float]:
