@@ -23,7 +23,7 @@ check:  ## formatting, lint, types, all tests; no install
 demo: $(INSTALLED)  ## the whole line on a small maze: collect, stitch, train, evaluate, report
 	$(BIN)/python -m scots.demo runs/demo
 
-bench: $(INSTALLED)  ## speed as ratios, each measured within one run
+bench: $(INSTALLED)  ## speed as ratios, each measured within one run; --smoke runs one of them in seconds
 	$(BIN)/python benchmarks/collection.py
 	$(BIN)/python benchmarks/stitching.py
 	$(BIN)/python benchmarks/training.py

@@ -4,6 +4,7 @@ Both sides start the same number of processes, build the same environment, and t
 side steps recorded actions and keeps nothing; the other side is `scots data collect` from start to finished files.
 """
 
+import argparse
 import multiprocessing
 import tempfile
 import time
@@ -17,6 +18,7 @@ from scots.envs.ogbench import PROTOCOLS, Protocol, make_environment, with_episo
 
 WORKERS = 2
 TARGETS = {"pointmaze-giant-stitch-v0": (1000, 0.7), "antmaze-giant-stitch-v0": (300, 0.8)}  # episodes, ratio
+SMOKE_EPISODES = 2
 
 
 def step_all(meta: Meta, actions: Array) -> None:
@@ -40,10 +42,13 @@ def collect_seconds(protocol: Protocol, out: Path) -> float:
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--smoke", action="store_true", help="the same at a tiny size, only to see that it runs")
+    smoke = parser.parse_args().smoke
     for id, (episodes, target) in TARGETS.items():
         with tempfile.TemporaryDirectory() as folder:
             out = Path(folder) / "a.npz"
-            ours = collect_seconds(with_episodes(PROTOCOLS[id], episodes), out)
+            ours = collect_seconds(with_episodes(PROTOCOLS[id], SMOKE_EPISODES if smoke else episodes), out)
             train, validation = formats.read(out), formats.read(out.with_name("a-val.npz"))
             steps = train.rows + validation.rows
             bare = bare_seconds(train.meta, train.actions) * steps / train.rows

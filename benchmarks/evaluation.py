@@ -11,13 +11,14 @@ Models trained for a minute, of the size of profile `laptop`, on PointMaze-Mediu
 find every far goal. So their tasks are at all distances: some episodes reach their goal and some do not.
 """
 
+import argparse
 import cProfile
 import os
 import pstats
-import sys
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -26,7 +27,7 @@ import numpy as np
 
 from scots.agents import GCIQL, configure_agent
 from scots.augmenters.scots import augment, configure
-from scots.core.config import Seeds
+from scots.core.config import Profile, Seeds
 from scots.data.formats import read
 from scots.data.trajectories import Meta
 from scots.datasets.collect import collect
@@ -41,11 +42,50 @@ from scots.planners import configure_planner
 from scots.planners.hd import HierarchicalDiffuser
 
 DATASET = "pointmaze-medium-stitch-v0"
-EPISODES, MAX_STEPS, SEED = 50, 300, 0
-DISTANCES = (2, 4, 6, 8, 10)  # from start to goal, in cells
-STITCHING = {"trajectories": 100, "refine": False, "embedding.training.steps": 1000, "inverse.training.steps": 50}
-PLANNER_STEPS, AGENT_STEPS = 600, 2500
+SEED = 0
 TARGET = 5
+
+
+@dataclass(frozen=True)
+class Size:
+    """The models that are trained for the comparison, and what they are compared on."""
+
+    profile: Profile
+    collected: int  # episodes of the data
+    stitched: int  # trajectories that the planner learns from
+    embedding_steps: int
+    inverse_steps: int
+    planner_steps: int
+    agent_steps: int
+    distances: tuple[int, ...]  # from start to goal, in cells
+    episodes: int  # for each distance
+    max_steps: int
+
+
+FULL = Size(
+    profile="laptop",
+    collected=500,
+    stitched=100,
+    embedding_steps=1000,
+    inverse_steps=50,
+    planner_steps=600,
+    agent_steps=2500,
+    distances=(2, 4, 6, 8, 10),
+    episodes=50,
+    max_steps=300,
+)
+SMOKE = Size(
+    profile="smoke",
+    collected=20,
+    stitched=4,
+    embedding_steps=2,
+    inverse_steps=2,
+    planner_steps=2,
+    agent_steps=2,
+    distances=(1, 4),
+    episodes=2,
+    max_steps=20,
+)
 
 Result = TypeVar("Result")
 
@@ -58,15 +98,16 @@ def make_controller(planner_folder: Path, agent_folder: Path) -> tuple[SubgoalCo
     return controller, planner.meta
 
 
-def prepare(folder: Path) -> None:
+def prepare(size: Size, folder: Path) -> None:
     path = folder / "data.npz"
-    collect(with_episodes(PROTOCOLS[DATASET], 500), path)
+    collect(with_episodes(PROTOCOLS[DATASET], size.collected), path)
     data = read(path)
-    stitching = configure(data).changed(STITCHING)
-    stitched = augment(data, stitching, seed=SEED, out=folder / "stitched.npz")
-    planner = configure_planner("hd", stitched).but("training.steps", PLANNER_STEPS)
+    steps = {"embedding.training.steps": size.embedding_steps, "inverse.training.steps": size.inverse_steps}
+    config = configure(data, size.profile).changed({"trajectories": size.stitched, "refine": False} | steps)
+    stitched = augment(data, config, seed=SEED, out=folder / "stitched.npz")
+    planner = configure_planner("hd", stitched, size.profile).but("training.steps", size.planner_steps)
     train(HierarchicalDiffuser, planner, stitched, SEED, folder / "hd", "hd")
-    agent = configure_agent("gciql", data).but("training.steps", AGENT_STEPS)
+    agent = configure_agent("gciql", data, size.profile).but("training.steps", size.agent_steps)
     train(GCIQL, agent, data, SEED, folder / "gciql", "gciql")
 
 
@@ -80,12 +121,12 @@ def tasks_at(meta: Meta, distances: tuple[int, ...]) -> tuple[Task, ...]:
 
 
 def plain_loop(
-    controller: SubgoalController, meta: Meta, tasks: tuple[Task, ...], max_steps: int
+    controller: SubgoalController, meta: Meta, tasks: tuple[Task, ...], episodes: int, max_steps: int
 ) -> list[tuple[bool, int]]:
     """One episode after the other, as one would write it first."""
     done, world, seeds = [], MazeWorld(meta, make_environment(meta)), Seeds(SEED)
     for task in tasks:
-        for number in range(EPISODES):
+        for number in range(episodes):
             cells = (*task.start, *task.goal, number)
             observation, goal = world.reset(task, seeds.stream("environment", *cells))
             controller.begin([seeds.integer("planner", *cells)])
@@ -103,32 +144,40 @@ def timed(work: Callable[[], Result]) -> tuple[Result, float]:
     return work(), time.perf_counter() - begin
 
 
-def compare(controller: SubgoalController, meta: Meta, tasks: tuple[Task, ...], max_steps: int) -> None:
+def compare(controller: SubgoalController, meta: Meta, tasks: tuple[Task, ...], count: int, max_steps: int) -> None:
     """Run both sides and say how they compare."""
-    batched = partial(run, controller, meta, tasks, episodes=EPISODES, max_steps=max_steps, seed=SEED)
+    batched = partial(run, controller, meta, tasks, episodes=count, max_steps=max_steps, seed=SEED)
     episodes, fast = timed(batched)
     profile = cProfile.Profile()
     profile.runcall(batched)
     controller.whole = True
-    plain, slow = timed(partial(plain_loop, controller, meta, tasks, max_steps))
+    plain, slow = timed(partial(plain_loop, controller, meta, tasks, count, max_steps))
     same = sum(done.success == success for done, (success, _) in zip(episodes, plain, strict=True))
-    reached, count = sum(success for success, _ in plain), len(plain)
-    print(f"evaluation: {count} episodes, {reached} reached their goal; {same} of {count} outcomes are the same")
+    reached, total = sum(success for success, _ in plain), len(plain)
+    print(f"evaluation: {total} episodes, {reached} reached their goal; {same} of {total} outcomes are the same")
     print(f"plain loop {slow:.1f} s, batched {fast:.1f} s: {slow / fast:.1f}x (target {TARGET}x)")
     print("where the time of the batched side goes:")
     pstats.Stats(profile).sort_stats("tottime").print_stats(8)
 
 
 def main() -> None:
-    if len(sys.argv) > 1:
-        controller, meta = make_controller(*map(Path, sys.argv[1:]))
-        compare(controller, meta, tasks_of(meta), REGISTERED_LIMIT)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("planner", nargs="?", type=Path, help="folder of a trained planner")
+    parser.add_argument("agent", nargs="?", type=Path, help="folder of the agent that follows its plans")
+    parser.add_argument("--smoke", action="store_true", help="the same at a tiny size, only to see that it runs")
+    options = parser.parse_args()
+    if options.planner and not options.agent:
+        parser.error("give the agent that follows the plans too")
+    if options.planner:
+        controller, meta = make_controller(options.planner, options.agent)
+        compare(controller, meta, tasks_of(meta), FULL.episodes, REGISTERED_LIMIT)
         return
     with tempfile.TemporaryDirectory() as name:
         os.environ["SCOTS_HOME"], folder = name, Path(name)
-        prepare(folder)
+        size = SMOKE if options.smoke else FULL
+        prepare(size, folder)
         controller, meta = make_controller(folder / "hd", folder / "gciql")
-        compare(controller, meta, tasks_at(meta, DISTANCES), MAX_STEPS)
+        compare(controller, meta, tasks_at(meta, size.distances), size.episodes, size.max_steps)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 A first run trains the models and is not counted. Each size runs in a process of its own, to measure its own memory.
 """
 
+import argparse
 import os
 import resource
 import subprocess
@@ -18,6 +19,7 @@ from scots.augmenters.scots import augment, configure
 from scots.envs import toy
 
 SIZES = (500, 1000, 2000, 4000)
+SMOKE_SIZES = (2, 4)
 PICTURE = Path(__file__).parents[1] / "docs" / "images" / "scaling.png"
 
 
@@ -40,13 +42,7 @@ def run_apart(trajectories: int, home: str) -> tuple[float, ...]:
     return tuple(map(float, output.split()))
 
 
-def main() -> None:
-    with tempfile.TemporaryDirectory() as home:
-        run_apart(SIZES[0], home)  # trains and warms up
-        rows = [(size, *run_apart(size, home)) for size in SIZES]
-    for size, seconds, own, worker in rows:
-        each = f"{1000 * seconds / size:.1f} ms a trajectory"
-        print(f"{size:,} trajectories: {seconds:.1f} s ({each}), peak {own:.0f} MB, largest worker {worker:.0f} MB")
+def draw(rows: list[tuple[float, ...]], picture: Path) -> None:
     figure = Figure(figsize=(9, 3.4), layout="constrained")
     left, right = figure.subplots(1, 2)
     sizes = [row[0] for row in rows]
@@ -56,12 +52,31 @@ def main() -> None:
         right.plot(sizes, [row[column] for row in rows], "o-", label=label)
     right.set(xlabel="trajectories", ylabel="peak MB", title="memory stays flat", xlim=0, ylim=0)
     right.legend(frameon=False)
-    figure.savefig(PICTURE, dpi=120)
-    print(f"picture: {PICTURE}")
+    figure.savefig(picture, dpi=120)
+    print(f"picture: {picture}")
+
+
+def measure(sizes: tuple[int, ...], picture: Path, home: str) -> None:
+    run_apart(sizes[0], home)  # trains and warms up
+    rows = [(size, *run_apart(size, home)) for size in sizes]
+    for size, seconds, own, worker in rows:
+        each = f"{1000 * seconds / size:.1f} ms a trajectory"
+        print(f"{size:,} trajectories: {seconds:.1f} s ({each}), peak {own:.0f} MB, largest worker {worker:.0f} MB")
+    draw(rows, picture)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--smoke", action="store_true", help="the same at a tiny size, only to see that it runs")
+    parser.add_argument("trajectories", nargs="?", type=int, help="measure this size alone, in this process")
+    options = parser.parse_args()
+    if options.trajectories:
+        run(options.trajectories)
+        return
+    with tempfile.TemporaryDirectory() as home:
+        sizes, picture = (SMOKE_SIZES, Path(home) / PICTURE.name) if options.smoke else (SIZES, PICTURE)
+        measure(sizes, picture, home)
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 1:
-        run(int(sys.argv[1]))
-    else:
-        main()
+    main()

@@ -5,8 +5,10 @@ Fourier features. Every side computes with one thread in a worker process. The l
 segments for every stitch, as the official code does, and searching the same index as the walk, one query at a time.
 """
 
+import argparse
 import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -19,22 +21,33 @@ from scots.data.shards import Shards
 from scots.data.trajectories import Array, Meta, Trajectories, offsets_from_lengths
 
 WORKERS = 2
-EPISODES, STATES, LATENT = 5000, 201, 32
-TRAJECTORIES, SHARD = 5500, 275
+STATES, LATENT = 201, 32
 NAIVE_TRAJECTORIES = 3
 TARGET = 20
 
 
-def make_positions() -> Trajectories:
+@dataclass(frozen=True)
+class Size:
+    """How much there is to search, and how much is walked."""
+
+    episodes: int
+    trajectories: int
+    shard: int  # trajectories that a worker walks at a time
+
+
+FULL, SMOKE = Size(episodes=5000, trajectories=5500, shard=275), Size(episodes=20, trajectories=4, shard=2)
+
+
+def make_positions(episodes: int) -> Trajectories:
     """Episodes that wander through a square at 0.2 a step for a random time and then idle with some noise."""
     rng = SEEDS.stream("positions")
-    heading = rng.uniform(0, 2 * np.pi, (EPISODES, 1)) + rng.normal(0, 0.1, (EPISODES, STATES)).cumsum(axis=1)
-    moving = np.arange(STATES) < rng.integers(60, 140, (EPISODES, 1))
+    heading = rng.uniform(0, 2 * np.pi, (episodes, 1)) + rng.normal(0, 0.1, (episodes, STATES)).cumsum(axis=1)
+    moving = np.arange(STATES) < rng.integers(60, 140, (episodes, 1))
     steps = np.where(moving, 0.2, 0)[..., None] * np.stack([np.cos(heading), np.sin(heading)], axis=-1)
-    paths = rng.uniform(0, 40, (EPISODES, 1, 2)) + steps.cumsum(axis=1) + rng.normal(0, 0.05, steps.shape)
+    paths = rng.uniform(0, 40, (episodes, 1, 2)) + steps.cumsum(axis=1) + rng.normal(0, 0.05, steps.shape)
     walled = 40 - np.abs(paths % 80 - 40)  # reflected at the borders
     meta = Meta(position=(0, 1))
-    return Trajectories(walled.reshape(-1, 2), offsets_from_lengths([STATES] * EPISODES), meta=meta)
+    return Trajectories(walled.reshape(-1, 2), offsets_from_lengths([STATES] * episodes), meta=meta)
 
 
 def lift(positions: Array) -> Array:
@@ -54,7 +67,7 @@ def timed(folder: Path, prepare: object, arguments: tuple, runs: list[range], la
     return segments, seconds.sum() / len(segments), wall
 
 
-def measure(recipe: str, data: Trajectories, latents: Array, folder: Path) -> None:
+def measure(recipe: str, data: Trajectories, latents: Array, size: Size, folder: Path) -> None:
     config = StitchingConfig(stitches=80, **RECIPES[recipe])
     segments = segment_starts(data, config.segment, config.min_displacement)
     begin = time.perf_counter()
@@ -66,9 +79,11 @@ def measure(recipe: str, data: Trajectories, latents: Array, folder: Path) -> No
     index.save(folder / "index")
     np.save(folder / "latents.npy", latents)
     np.save(folder / "segments.npy", segments)
-    runs = [range(begin, begin + SHARD) for begin in range(0, TRAJECTORIES, SHARD)]
+    runs = [range(begin, begin + size.shard) for begin in range(0, size.trajectories, size.shard)]
     walked, each, wall = timed(folder, prepare_walk, (config,), runs, f"{recipe} walk")
-    print(f"  walk: {TRAJECTORIES} trajectories x {config.stitches} stitches in {wall:.1f} s by {WORKERS} processes")
+    print(
+        f"  walk: {size.trajectories} trajectories x {config.stitches} stitches in {wall:.1f} s by {WORKERS} processes"
+    )
     for scan, label in ((True, "scanning all segments"), (False, "with the same index")):
         few = [range(NAIVE_TRAJECTORIES)]
         chosen, naive, _ = timed(folder, prepare_naive, (config, scan), few, f"{recipe} loop {label}")
@@ -80,11 +95,14 @@ def measure(recipe: str, data: Trajectories, latents: Array, folder: Path) -> No
 
 
 def main() -> None:
-    data = make_positions()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--smoke", action="store_true", help="the same at a tiny size, only to see that it runs")
+    size = SMOKE if parser.parse_args().smoke else FULL
+    data = make_positions(size.episodes)
     latents = lift(data.observations)
     for recipe in RECIPES:
         with tempfile.TemporaryDirectory() as folder:
-            measure(recipe, data, latents, Path(folder))
+            measure(recipe, data, latents, size, Path(folder))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,8 @@
 """Training throughput of the diffusion stitcher as a fraction of the matmul peak, measured in the same run."""
 
+import argparse
 import time
+from collections.abc import Callable
 
 import numpy as np
 import torch
@@ -11,6 +13,7 @@ from scots.data.trajectories import Trajectories
 
 SIZES = {"paper, 29 columns": (256, 8, 29), "laptop, 29 columns": (128, 4, 29), "laptop, 2 columns": (64, 4, 2)}
 BATCH, STEPS = 64, 8
+SMOKE_SIZES, SMOKE_STEPS = {"smoke, 2 columns": (32, 1, 2)}, 1
 
 
 def matmul_peak() -> float:
@@ -24,7 +27,7 @@ def matmul_peak() -> float:
     return 2 * 2048**3 / min(seconds)
 
 
-def step_of(width: int, depth: int, columns: int):
+def step_of(width: int, depth: int, columns: int) -> Callable[[], None]:
     rng = np.random.default_rng(0)
     data = Trajectories(rng.normal(size=(5000, columns)), np.arange(0, 5001, 100))
     model = Stitcher.for_data(StitcherConfig(width=width, depth=depth), data).train()
@@ -42,16 +45,20 @@ def step_of(width: int, depth: int, columns: int):
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--smoke", action="store_true", help="the same at a tiny size, only to see that it runs")
+    smoke = parser.parse_args().smoke
+    sizes, steps = (SMOKE_SIZES, SMOKE_STEPS) if smoke else (SIZES, STEPS)
     peak = matmul_peak()
     print(f"matmul peak {peak / 1e9:.0f} GFLOP/s with {torch.get_num_threads()} threads")
-    for name, (width, depth, columns) in SIZES.items():
+    for name, (width, depth, columns) in sizes.items():
         step = step_of(width, depth, columns)
         with FlopCounterMode(display=False) as counter:
             step()
         begin = time.perf_counter()
-        for _ in range(STEPS):
+        for _ in range(steps):
             step()
-        seconds = (time.perf_counter() - begin) / STEPS
+        seconds = (time.perf_counter() - begin) / steps
         share = counter.get_total_flops() / seconds / peak
         print(f"{name} ({width} x {depth}): {BATCH / seconds:.0f} samples/s, {share:.0%} of the matmul peak")
 

@@ -1,0 +1,112 @@
+"""Every benchmark runs, at a tiny size, and prints the figures that it is there for."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).parents[2]
+BENCHMARKS = ROOT / "benchmarks"
+
+PROMISED = {
+    "collection": [
+        rf"{agent}maze-giant-stitch-v0: [\d,]+ steps/s collected, [\d,]+ steps/s bare, .*: ratio \d+\.\d\d \(target"
+        for agent in ("point", "ant")
+    ],
+    "stitching": [
+        rf"{recipe}: [\d,]+ segments, .*\n  walk: .*\n  loop scanning all .*: ratio \d+ .*\n  loop with .*: ratio \d+"
+        for recipe in ("paper", "official")
+    ],
+    "training": [r"matmul peak [1-9]\d* GFLOP/s", r"[1-9]\d* samples/s, \d+% of the matmul peak"],
+    "scaling": [
+        rf"{size} trajectories: \d+\.\d s \(\d+\.\d ms a trajectory\), peak [1-9]\d* MB, largest worker [1-9]\d* MB"
+        for size in (2, 4)
+    ],
+    "evaluation": [
+        r"evaluation: 4 episodes, \d reached their goal; 4 of 4 outcomes are the same",
+        r"plain loop \d+\.\d s, batched \d+\.\d s: \d+\.\dx \(target 5x\)",
+    ],
+    "plans": [
+        rf'"study": "{study}", .*"variant": "{re.escape(variant)}", .*"clean_pairs": [01]\.\d+, "clean_tasks": \[.*\]'
+        for study, variant in (
+            ("training", "laptop"),
+            ("training", "loss weighted towards data"),
+            ("solver", "DPM-Solver++ 5"),
+            ("temperature", "0.25"),
+            ("candidates", "8"),
+        )
+    ],
+}
+
+
+def test_every_benchmark_is_run_here():
+    scripts = {path.stem for path in BENCHMARKS.glob("*.py") if "__main__" in path.read_text()}
+    assert scripts == PROMISED.keys()
+
+
+@pytest.mark.slow
+@pytest.mark.mujoco
+@pytest.mark.parametrize("name", PROMISED)
+def test_it_prints_its_figures_and_leaves_nothing_behind(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("SCOTS_HOME", str(tmp_path / "home"))
+    before = written()
+    command = [sys.executable, str(BENCHMARKS / f"{name}.py"), "--smoke"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+    for figures in PROMISED[name]:
+        assert re.search(figures, done.stdout), f"{figures} is not in:\n{done.stdout}"
+    if name == "stitching":
+        check_ratios(done.stdout)
+    assert list(tmp_path.iterdir()) == []
+    assert written() == before
+
+
+def written() -> dict[Path, int]:
+    """When each file of the docs and results was last written."""
+    return {path: path.stat().st_mtime_ns for name in ("docs", "results") for path in (ROOT / name).rglob("*")}
+
+
+LOOP = r"loop .*: ([\d,]+) ms per trajectory, walk ([\d.]+) ms: ratio (\d+).*, (\d+)% of the choices equal"
+
+
+def check_ratios(printed: str) -> None:
+    """The ratios of the walk are those of the times beside them, and of walks that choose the same."""
+    lines = re.findall(LOOP, printed)
+    assert len(lines) == 4
+    for loop, walk, ratio, equal in lines:
+        assert int(ratio) == pytest.approx(int(loop.replace(",", "")) / float(walk), rel=0.05, abs=0.6)
+        assert int(equal) == 100
+
+
+@pytest.fixture
+def workers(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    import walk_workers
+
+    return walk_workers
+
+
+@pytest.mark.parametrize("side", ["walk", "naive_walk"])
+def test_the_walk_is_timed_in_processor_seconds(side: str, workers: ModuleType, monkeypatch: pytest.MonkeyPatch):
+    """Both sides count the time they compute, not the time they wait for a core that others use."""
+    segments = {"walk": SimpleNamespace(segments=np.zeros((2, 3))), "naive_walk": [0, 0, 0]}[side]
+
+    def busy_then_waiting(*arguments: object) -> object:
+        begin = time.process_time()
+        while time.process_time() - begin < 0.05:
+            pass
+        time.sleep(0.3)
+        return segments
+
+    monkeypatch.setattr(workers, side, busy_then_waiting)
+    monkeypatch.setattr(workers, "load", lambda folder: (None, None, None))
+    make = workers.prepare_walk(Path(), None) if side == "walk" else workers.prepare_naive(Path(), None, scan=False)
+    calls = 1 if side == "walk" else 2  # the walk takes all trajectories at once
+    assert 0.05 * calls <= make(range(2))["seconds"].sum() < 0.05 * calls + 0.2
