@@ -279,6 +279,7 @@ def test_failed_write_leaves_no_index(tmp_path: Path):
     (tmp_path / "file").write_text("")
     with pytest.raises(BadInput, match="cannot write"):
         SegmentIndex.build(clustered(100, 4, seed=0), "exact", seed=0).save(tmp_path / "file" / "index")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
 def test_nonfinite_latents_are_refused():

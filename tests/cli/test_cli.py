@@ -7,10 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from pictures import frames_of, share_drawn
 
 from scots.cli import main
 from scots.data import formats
 from scots.datasets import load
+from scots.datasets.experts import AntActor
 from scots.envs import toy
 
 
@@ -41,15 +43,22 @@ def test_list_shows_every_dataset_and_its_origin(capsys: pytest.CaptureFixture[s
 
 
 def test_collect_inspect_convert(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    data, table, picture = tmp_path / "toy.npz", tmp_path / "tracks", tmp_path / "toy.png"
+    data, table = tmp_path / "toy.npz", tmp_path / "tracks"
     assert main(["data", "collect", toy.ID, "--episodes", "5", "--out", str(data)]) == 0
     assert main(["data", "convert", str(data), str(table)]) == 0
     assert formats.read(table).equals(formats.read(data))
     capsys.readouterr()
-    assert main(["data", "inspect", str(table), "--json", "--png", str(picture), "--position", "x,y"]) == 0
-    facts = json.loads(capsys.readouterr().out)
-    assert (facts["episodes"], facts["rows"]) == (5, 165)
-    assert picture.read_bytes().startswith(b"\x89PNG")
+    pictures = []
+    for source, columns in ((table, "x,y"), (data, "x,y"), (data, "y,x")):
+        words = ["data", "inspect", str(source), "--json", "--png", str(tmp_path / "a.png"), "--position", columns]
+        assert main(words) == 0
+        facts = json.loads(capsys.readouterr().out)
+        assert (facts["episodes"], facts["rows"]) == (5, 165)
+        pictures += frames_of(tmp_path / "a.png")
+    left, _, right = np.array_split(pictures[0], 3, axis=1)  # what lies between is the colour bar
+    assert min(share_drawn(left), share_drawn(right)) > 0
+    assert np.array_equal(pictures[0], pictures[1])
+    assert not np.array_equal(pictures[1], pictures[2])
 
 
 def test_inspect_looks_at_broken_data_that_nothing_else_accepts(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
@@ -118,3 +127,7 @@ def test_expert_trains_and_is_usable(tmp_path: Path, capsys: pytest.CaptureFixtu
     words = ["data", "expert", "ant", "--steps", "300", "--episodes", "1", "--out", str(tmp_path / "ant")]
     assert main(words) == 0
     assert (tmp_path / "ant" / "actor.safetensors").stat().st_size < 1_000_000
+    directions = np.array([[1.0, 0.0], [0.0, 1.0]])
+    east, north = (AntActor(tmp_path / "ant")(np.ones(29), direction) for direction in directions)
+    assert east.shape == (8,)
+    assert 0 < np.abs(east - north).max() <= 2

@@ -48,7 +48,7 @@ def test_only_what_is_missing_is_done_again(tmp_path: Path):
 
 def test_a_failing_worker_is_reported(tmp_path: Path):
     shards = Shards.beside(tmp_path / "a.npz", "abc", RUNS)
-    with pytest.raises(TypeError):
+    with pytest.raises(TypeError, match="unsupported operand"):  # of the worker: a number plus "one"
         shards.complete(squares, ("one",), workers=1, label="squaring", weight=1, unit="items")
 
 
