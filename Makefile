@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
-.PHONY: test check demo bench golden results clean
+.PHONY: test check quick lint demo bench golden results clean
 
 $(INSTALLED): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -14,11 +14,16 @@ $(INSTALLED): pyproject.toml constraints.txt
 test: $(INSTALLED)  ## install, then check everything
 	$(MAKE) --no-print-directory check
 
-check:  ## formatting, lint, types, all tests; no install
+check: lint  ## formatting, lint, types, all tests; no install
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2  # one thread each: two workers that share two cores would wait for each other
+
+quick: lint  ## the same without the tests that are marked slow: about a minute
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 -m "not slow"
+
+lint:  ## formatting, lint, types
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2  # one thread each: two workers that share two cores would wait for each other
 
 demo: $(INSTALLED)  ## the whole line on a small maze: collect, stitch, train, evaluate, report
 	$(BIN)/python -m scots.demo runs/demo

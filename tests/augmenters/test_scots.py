@@ -44,6 +44,7 @@ def small(home: Path) -> Path:
     return home / "aug.npz"
 
 
+@pytest.mark.slow
 def test_shapes_meta_and_the_validation_twin(small: Path):
     data, validation = formats.read(small), formats.read(validation_path(small))
     assert (len(data), set(data.lengths)) == (500, {STATES})
@@ -55,6 +56,7 @@ def test_shapes_meta_and_the_validation_twin(small: Path):
     assert ScotsConfig.from_dict(data.meta.provenance[-1]["config"]) == CONFIG
 
 
+@pytest.mark.slow
 def test_segment_ends_are_genuine_states_and_the_rest_is_drawn(small: Path):
     data = formats.read(small)
     states, source = (values.reshape(len(data), STATES, -1) for values in (data.observations, data.source))
@@ -64,6 +66,7 @@ def test_segment_ends_are_genuine_states_and_the_rest_is_drawn(small: Path):
     assert not np.array_equal(states[:, inner], original[:, inner])
 
 
+@pytest.mark.slow
 def test_lineage_names_real_segments(small: Path):
     data = formats.read(small)
     source = data.source.reshape(len(data), STATES)
@@ -74,6 +77,7 @@ def test_lineage_names_real_segments(small: Path):
     assert (scores[:, 1:].reshape(len(data), 6, 8, 3) == scores[:, 1::8][:, :, None]).all()
 
 
+@pytest.mark.slow
 def test_ogbench_loads_it_for_its_own_agents(small: Path):
     from ogbench.utils import load_dataset
 
@@ -85,6 +89,7 @@ def test_ogbench_loads_it_for_its_own_agents(small: Path):
     assert regular["actions"].dtype == np.float32
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 4])
 def test_bytes_do_not_depend_on_workers(small: Path, tmp_path: Path, workers: int):
     augment(DATA, CONFIG, out=tmp_path / "aug.npz", workers=workers)
@@ -92,6 +97,7 @@ def test_bytes_do_not_depend_on_workers(small: Path, tmp_path: Path, workers: in
     assert validation_path(tmp_path / "aug.npz").read_bytes() == validation_path(small).read_bytes()
 
 
+@pytest.mark.slow
 def test_a_killed_run_continues_to_the_same_bytes(small: Path, tmp_path: Path):
     data, out = tmp_path / "toy.npz", tmp_path / "aug.npz"
     DATA.save(data)
@@ -108,6 +114,7 @@ def test_a_killed_run_continues_to_the_same_bytes(small: Path, tmp_path: Path):
     assert out.read_bytes() == small.read_bytes()
 
 
+@pytest.mark.slow
 def test_models_are_trained_once_and_shared(small: Path, home: Path, tmp_path: Path):
     before = {path: path.stat().st_mtime_ns for path in home.glob("artifacts/*/model.safetensors")}
     assert len(before) == 3
@@ -116,11 +123,13 @@ def test_models_are_trained_once_and_shared(small: Path, home: Path, tmp_path: P
     assert {path: path.stat().st_mtime_ns for path in home.glob("artifacts/*/model.safetensors")} == before
 
 
+@pytest.mark.slow
 def test_without_refinement_every_state_is_a_source_row(tmp_path: Path):
     data = augment(DATA, replace(CONFIG, refine=False, trajectories=5), out=tmp_path / "aug.npz", workers=1)
     assert np.array_equal(data.observations, DATA.observations[data.source])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recipe", ["paper", "official"])
 @pytest.mark.parametrize("encoder", ["temporal", "raw"])
 def test_recipes_and_encoders_run(recipe, encoder, tmp_path: Path):
@@ -128,6 +137,7 @@ def test_recipes_and_encoders_run(recipe, encoder, tmp_path: Path):
     assert len(augment(DATA, config, out=tmp_path / "aug.npz", workers=1)) == 5
 
 
+@pytest.mark.slow
 def test_own_tracks_without_actions_or_environment(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     """A CSV folder of 2-D tracks goes through the command with no code and no options but the segment."""
     rng = np.random.default_rng(0)
@@ -142,6 +152,7 @@ def test_own_tracks_without_actions_or_environment(tmp_path: Path, capsys: pytes
     assert data.meta.position == (0, 1)
 
 
+@pytest.mark.slow
 def test_a_plain_script_without_a_main_guard_works(tmp_path: Path):
     script = tmp_path / "script.py"
     script.write_text(

@@ -42,6 +42,7 @@ def test_list_shows_every_dataset_and_its_origin(capsys: pytest.CaptureFixture[s
     assert load("pointmaze-medium-stitch-v0-val").rows == 201
 
 
+@pytest.mark.slow
 def test_collect_inspect_convert(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     data, table = tmp_path / "toy.npz", tmp_path / "tracks"
     assert main(["data", "collect", toy.ID, "--episodes", "5", "--out", str(data)]) == 0
@@ -112,6 +113,7 @@ def test_failures_of_ours_are_code_1(monkeypatch: pytest.MonkeyPatch, capsys: py
     assert "a failure of ours: ZeroDivisionError" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_doctor_runs_as_a_program():
     done = subprocess.run([sys.executable, "-m", "scots.cli", "doctor"], capture_output=True, text=True, check=True)
     assert "torch" in done.stdout
@@ -123,6 +125,7 @@ def test_expert_is_measured(capsys: pytest.CaptureFixture[str]):
     assert "reached_within_1m" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_expert_trains_and_is_usable(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     words = ["data", "expert", "ant", "--steps", "300", "--episodes", "1", "--out", str(tmp_path / "ant")]
     assert main(words) == 0

@@ -57,6 +57,7 @@ def test_every_failed_check_has_a_remedy(monkeypatch: pytest.MonkeyPatch) -> Non
     }
 
 
+@pytest.mark.slow
 def test_checks_import_no_simulator() -> None:
     program = "import sys; from scots.doctor import examine; examine(); sys.exit('mujoco' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

@@ -10,6 +10,7 @@ from scots.cli import main
 README = (Path(__file__).parents[2] / "README.md").read_text()
 
 
+@pytest.mark.slow
 def test_python_snippets_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SCOTS_HOME", str(tmp_path / "home"))

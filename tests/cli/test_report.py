@@ -39,6 +39,7 @@ def _few_latents(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(figures, "LATENTS", 60)  # t-SNE takes its time
 
 
+@pytest.mark.slow
 def test_report_on_the_toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
     monkeypatch.setenv("SCOTS_HOME", str(tmp_path / "home"))
     data, aug, out = toy.make(), tmp_path / "aug.npz", tmp_path / "report"

@@ -63,6 +63,7 @@ def children_of(process: int) -> set[int]:
     return set(map(int, path.read_text().split())) if path.exists() else set()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs /proc to see processes")
 def test_workers_do_not_outlive_a_killed_parent(tmp_path: Path):
     """Only the parent is killed, as an out-of-memory killer would; its workers must go by themselves."""

@@ -63,6 +63,7 @@ def test_waypoint_tables_agree_with_the_oracle(name: str):
         assert maze.waypoints(environment.xy_to_ij(goal))[environment.xy_to_ij(start)].tolist() == expected.tolist()
 
 
+@pytest.mark.slow
 def test_files_have_the_keys_types_and_lengths_of_the_benchmark(small: Path):
     for path, episodes in ((small, 120), (validation_path(small), 12)):
         with np.load(path) as file:
@@ -76,6 +77,7 @@ def test_files_have_the_keys_types_and_lengths_of_the_benchmark(small: Path):
             assert np.flatnonzero(file["terminals"]).tolist() == [201 * n + 200 for n in range(episodes)]
 
 
+@pytest.mark.slow
 def test_stitch_episodes_walk_four_cells_and_stay(small: Path):
     data, maze = formats.read(small), MAZES["medium"]
     for episode in data.episodes():
@@ -86,6 +88,7 @@ def test_stitch_episodes_walk_four_cells_and_stay(small: Path):
     assert np.abs(data.actions).max() <= 1
 
 
+@pytest.mark.slow
 def test_rows_replay_in_the_simulator(small: Path):
     """Setting the state of a row and stepping its action gives the next row."""
     data = formats.read(small)
@@ -97,6 +100,7 @@ def test_rows_replay_in_the_simulator(small: Path):
         np.testing.assert_allclose(following, data.observations[row + 1], atol=2e-3)
 
 
+@pytest.mark.slow
 def test_origin_is_in_the_file(small: Path):
     meta = formats.read_meta(small)
     assert meta.dataset == POINT.id
@@ -104,6 +108,7 @@ def test_origin_is_in_the_file(small: Path):
     assert meta.provenance[0]["seed"] == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 4])
 def test_bytes_do_not_depend_on_workers(small: Path, tmp_path: Path, workers: int):
     again = collect(with_episodes(POINT, 120), tmp_path / "a.npz", workers=workers)
@@ -112,11 +117,13 @@ def test_bytes_do_not_depend_on_workers(small: Path, tmp_path: Path, workers: in
     assert sorted(os.listdir(tmp_path)) == ["a-val.npz", "a.npz"]
 
 
+@pytest.mark.slow
 def test_ant_bytes_do_not_depend_on_workers(tmp_path: Path):
     files = [collect(with_episodes(ANT, 3), tmp_path / f"{n}.npz", workers=n).read_bytes() for n in (1, 2)]
     assert files[0] == files[1]
 
 
+@pytest.mark.slow
 def test_a_killed_run_continues_to_the_same_bytes(small: Path, tmp_path: Path):
     out = tmp_path / "a.npz"
     command = [sys.executable, "-m", "scots.cli", "data", "collect", POINT.id, "--episodes", "120", "--out", str(out)]
@@ -136,6 +143,7 @@ def test_a_killed_run_continues_to_the_same_bytes(small: Path, tmp_path: Path):
     assert sorted(os.listdir(tmp_path)) == ["a-val.npz", "a.npz"]
 
 
+@pytest.mark.slow
 def test_a_stop_between_the_two_files_is_repaired(small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Training file in place, validation file not yet, shards still there: the same command finishes."""
     out, protocol, write = tmp_path / "a.npz", with_episodes(POINT, 120), Shards.write
@@ -156,6 +164,7 @@ def test_a_stop_between_the_two_files_is_repaired(small: Path, tmp_path: Path, m
     assert sorted(os.listdir(tmp_path)) == ["a-val.npz", "a.npz"]
 
 
+@pytest.mark.slow
 def test_a_finished_run_is_not_repeated_and_another_is_not_overwritten(small: Path):
     before = small.stat().st_mtime_ns
     collect(with_episodes(POINT, 120), small)
@@ -164,6 +173,7 @@ def test_a_finished_run_is_not_repeated_and_another_is_not_overwritten(small: Pa
         collect(with_episodes(POINT, 120), small, seed=1)
 
 
+@pytest.mark.slow
 def test_other_formats_are_written_too(small: Path, tmp_path: Path):
     out = collect(with_episodes(POINT, 120), tmp_path / "a.hdf5")
     assert np.array_equal(formats.read(out).observations, formats.read(small).observations)

@@ -101,6 +101,7 @@ def test_who_knows_the_way_arrives_by_the_shortest_path():
         assert (WORLD.distances[WORLD.node_of(done.observations), goal] > 1).tolist() == [True] * done.steps + [False]
 
 
+@pytest.mark.slow
 def test_outcomes_do_not_depend_on_workers_or_company(monkeypatch: pytest.MonkeyPatch):
     """Two workers, all tasks at once, in small waves, or each episode alone: the same to the bit."""
     settings = {"episodes": 4, "max_steps": 60, "record": True}
@@ -224,6 +225,7 @@ def test_environments_of_one_model_are_as_good_as_their_own(agent: str):
             assert success == wanted
 
 
+@pytest.mark.slow
 @pytest.mark.mujoco
 def test_who_knows_the_way_through_the_real_maze_arrives():
     """Two workers or one: the same paths to the bit. Nothing but success or the limit ends an episode."""

@@ -38,6 +38,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_a_run_does_every_stage_once_and_continues(home: Path, monkeypatch: pytest.MonkeyPatch):
     run = Run(toy.ID, SCOTS, "smoke")
     assert Line(run).pending() == ["augment", "learner", "controller", "evaluate"]
@@ -109,9 +110,10 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         ("hd", PLANNERS["hd"], configure_planner("hd", data, "smoke")),
         ("gciql", AGENTS["gciql"], configure_agent("gciql", data, "smoke")),
     ):
-        train(kind, config, data, 3, root / name, name)
+        train(kind, config.but("training.steps", 5), data, 3, root / name, name)
     larger = replace(data, observations=2 * data.observations, meta=replace(data.meta, dataset="toy-large-v0"))
-    train(PLANNERS["hd"], configure_planner("hd", larger, "smoke"), larger, 3, root / "hd-other", "hd")
+    other = configure_planner("hd", larger, "smoke").but("training.steps", 5)
+    train(PLANNERS["hd"], other, larger, 3, root / "hd-other", "hd")
     return {name: root / name for name in ("hd", "gciql", "hd-other")}
 
 
@@ -210,6 +212,7 @@ def test_choosing_among_candidates_leaves_the_planner_as_it_was(folders: dict[st
     assert plain.planner.choose is planner.choose is None
 
 
+@pytest.mark.slow
 def test_plans_are_ranked_with_the_embedding_that_the_data_was_stitched_by(home: Path, folders: dict[str, Path]):
     data = toy.make(episodes=40)
     planner, policy = scots.train("hd", scots.augment(data, "smoke"), "smoke"), load_learner(folders["gciql"])
@@ -228,12 +231,14 @@ def test_plans_are_ranked_with_the_embedding_that_the_data_was_stitched_by(home:
         Trained.of(planner, policy, settings={"candidates": 4})
 
 
+@pytest.mark.slow
 def test_changed_stitching_does_not_go_by_the_name_of_its_recipe(home: Path, folders: dict[str, Path]):
     changed = scots.augment(toy.make(episodes=40), "smoke", stitching__novelty_weight=0.0, refine=False)
     planner = scots.train("hd", changed, "smoke")
     assert Trained.of(planner, load_learner(folders["gciql"])).recipe.augment == "custom"
 
 
+@pytest.mark.slow
 def test_commands(home: Path, capsys: pytest.CaptureFixture[str]):
     for learner in ("hd", "gciql"):
         assert main(["train", learner, "--data", toy.ID, "--out", str(home / learner), "--profile", "smoke"]) == 0

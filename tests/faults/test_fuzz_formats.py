@@ -71,6 +71,7 @@ def replace_token(content: bytes, start: int, token: bytes) -> bytes:
     return content if match is None else content[: match.start()] + token + content[match.end() :]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", LAYOUTS, ids=lambda layout: f"{layout[0]}{layout[1] or '-folder'}")
 def test_damaged_file_is_refused_or_read_completely(layout: tuple[str, str], tmp_path: Path) -> None:
     name, suffix = layout

@@ -12,6 +12,7 @@ from scots.data.trajectories import Array, GoalMix, Meta, Trajectories
 from scots.envs import toy
 from scots.models.training import TrainingConfig, fit
 
+pytestmark = pytest.mark.slow
 WORLD = toy.ToyCorridor()
 STEPS = 8  # allowed to reach a goal at most six steps away
 

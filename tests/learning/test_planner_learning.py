@@ -14,6 +14,7 @@ from scots.models.diffusion import SamplingConfig
 from scots.models.training import TrainingConfig, fit
 from scots.planners.hd import HierarchicalDiffuser, HierarchicalDiffuserConfig, LevelConfig
 
+pytestmark = pytest.mark.slow
 WORLD = toy.ToyCorridor()
 STATES, WALKS = 129, 200
 SOLVER = SamplingConfig(steps=8, order=2)

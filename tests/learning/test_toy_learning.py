@@ -10,6 +10,7 @@ from scots.augmenters.refinement import InverseDynamics, InverseDynamicsConfig, 
 from scots.envs import toy
 from scots.models.training import TrainingConfig, fit
 
+pytestmark = pytest.mark.slow
 WORLD, DATA = toy.ToyCorridor(), toy.make()
 
 

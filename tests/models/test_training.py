@@ -113,6 +113,7 @@ fit(TemporalDistance.for_data(config, data), data, seed=0, folder=Path(sys.argv[
 """
 
 
+@pytest.mark.slow
 def test_a_killed_training_continues_to_the_same_bits(tmp_path: Path):
     def run(folder: str, pause: float) -> subprocess.Popen:
         return subprocess.Popen(
@@ -152,6 +153,7 @@ model.save(Path(sys.argv[1]) / f"rank{rank}")
 """
 
 
+@pytest.mark.slow
 def test_two_processes_train_one_model(tmp_path: Path):
     """Launched by torchrun, each process draws its own half of every batch and both end with the same weights."""
     script = tmp_path / "train.py"

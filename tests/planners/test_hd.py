@@ -45,6 +45,7 @@ def long_data(dataset: str, states: int, augmented: bool = False) -> Trajectorie
     )
 
 
+@pytest.mark.slow
 @given(
     st.integers(3, 6),
     st.integers(2, 6),
