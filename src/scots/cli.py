@@ -272,16 +272,17 @@ class Report:
         from scots.core.files import append_rows, write_text
         from scots.reporting import plots as figures
         from scots.reporting import quality
-        from scots.reporting.quality_page import quality_page
+        from scots.reporting.quality_document import next_commands, quality_document, quality_row
 
         data, aug = sources.load(self.data), sources.load(self.aug)
         found = quality.report(data, aug)
-        print(found)
         write_text(self.out / "report.json", found.to_json())
         pictures, page = figures.draw(data, aug, found, self.out), self.out / "report.html"
-        quality_page(found, pictures, aug.meta, (self.data, self.aug)).write(page)
+        document = quality_document(found, pictures, next_commands(self.data, self.aug, aug.meta), self.data)
+        document.write_html(page)
+        print(document.text())
         if self.keep:
-            append_rows(self.keep, [quality.headline(found)])
+            append_rows(self.keep, [quality_row(found)])
         print(f"report: {page}", file=sys.stderr)
 
 
@@ -351,14 +352,12 @@ class Evaluate:
 
     def run(self) -> None:
         """Print success per task, and keep the rows."""
-        from rich.console import Console
-
         from scots.core.files import append_rows
         from scots.envs.vector import chosen_tasks, tasks_of
         from scots.evaluation.rollout import step_limits
         from scots.experiments.pipeline import Trained
         from scots.reporting import rollouts
-        from scots.reporting.results_page import success_table
+        from scots.reporting.success import success_table
 
         if self.video:
             rollouts.film_writer(self.video)  # or say now that it cannot be written
@@ -369,7 +368,7 @@ class Evaluate:
         tasks = chosen_tasks(meta, self.tasks) if self.tasks else tasks_of(meta)
         limits = step_limits(meta.dataset) if self.max_steps is None else (self.max_steps,)
         rows = models.evaluate(tasks, episodes=self.episodes, limits=limits, seed=self.seed, workers=self.workers)
-        Console(width=None if sys.stdout.isatty() else 100).print(success_table(rows))
+        print(success_table(rows).text())
         if self.keep:
             append_rows(self.keep, [row.to_dict() for row in rows])
         if self.png or self.video:
@@ -404,7 +403,8 @@ class FillTable:
     def run(self) -> None:
         """Print the work list or the table."""
         from scots.experiments import tables
-        from scots.reporting import results_page as results
+        from scots.reporting.rows import append_new_rows
+        from scots.reporting.success import comparison_table
 
         table = tables.table_of(self.name)
         runs = table.runs(self.datasets, self.columns, self.seeds, self.training_seed, self.profile)
@@ -416,8 +416,8 @@ class FillTable:
             own = [row.to_dict() for row in done]
             rows += own
             if self.keep:  # at once: a table takes hours
-                results.keep(self.keep, own)
-        print(results.comparison(table, rows))
+                append_new_rows(self.keep, own)
+        print(comparison_table(table, rows).text())
 
 
 @dataclass(frozen=True)

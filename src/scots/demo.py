@@ -17,10 +17,10 @@ from scots.experiments.recipe import Recipe
 from scots.models.cache import clocked
 from scots.reporting import plots as figures
 from scots.reporting import quality
-from scots.reporting.page import Commands, Facts, Page, Picture, Table, Text
-from scots.reporting.quality_page import in_short
-from scots.reporting.results_page import success
+from scots.reporting.document import Commands, Document, Facts, Paragraph, Picture, Section, TableBlock
+from scots.reporting.quality_document import quality_facts
 from scots.reporting.rollouts import record, rollouts_figure
+from scots.reporting.success import success_rate
 
 DATASET = "pointmaze-medium-stitch-v0"
 EPISODES = 1000  # a fifth of the dataset
@@ -51,9 +51,9 @@ def main(folder: Path) -> int:
     _collect()
     rows = {name: line.rows() for name, line in lines.items()}
     path = folder / "report.html"
-    write_page(lines, rows, path)
+    demo_document(lines, rows, folder).write_html(path)
     for name, own in rows.items():
-        console.print(f"planner trained on the data {name}: {success([row.to_dict() for row in own])} % success")
+        console.print(f"planner trained on the data {name}: {success_rate([row.to_dict() for row in own])} % success")
     console.print(f"the report is {path}", soft_wrap=True)
     return 0
 
@@ -69,36 +69,39 @@ def _collect() -> None:
 # ----------------------------------------------------------------------------------------------------------- the page
 
 
-def write_page(lines: dict[str, Line], rows: dict[str, list[EvalResult]], path: Path) -> None:
-    """Everything on one page."""
+def demo_document(lines: dict[str, Line], rows: dict[str, list[EvalResult]], folder: Path) -> Document:
+    """Success rates, episodes, the data before and after, and times; its pictures are written into the folder."""
     recorded, stitched = lines["as recorded"], lines["stitched"]
     data, aug = recorded.data, stitched.training_data
     found = quality.report(data, aug)
-    page = Page(
-        "Short logs in, long plans out",
+    pictures = figures.draw(data, aug, found, folder)
+    lead = (
         f"{len(data):,} recorded episodes of {data.lengths[0] - 1} steps each, stitched into {len(aug):,} trajectories "
         f"of {aug.lengths[0] - 1:,} steps, and what a planner learns from the one and from the other. All of it was "
-        "made by the command that made this page, on the machine it ran on.",
+        "made by the command that made this page, on the machine it ran on."
     )
-    page.section("Does it help?", _success_table(rows), *_rollouts(lines, path.parent))
-    page.section("The data before and after", Facts(in_short(found)), *figures.draw(data, aug, found, path.parent))
-    page.section("Where the time went", _times(lines, rows))
-    page.section("Next", Text("The same with your own data, or the paper's tables in full:"), Commands(NEXT))
-    page.write(path)
+    intro = Paragraph("The same with your own data, or the paper's tables in full:")
+    sections = [
+        Section("Does it help?", [_success_table(rows), *_rollouts(lines, folder)]),
+        Section("The data before and after", [Facts(quality_facts(found)), *pictures]),
+        Section("Where the time went", [_times(lines, rows)]),
+        Section("Next", [intro, Commands(NEXT)]),
+    ]
+    return Document("Short logs in, long plans out", lead, sections)
 
 
-def _success_table(rows: dict[str, list[EvalResult]]) -> Table:
+def _success_table(rows: dict[str, list[EvalResult]]) -> TableBlock:
     tasks = sorted({row.task for own in rows.values() for row in own})
     body = [
         [
             f"planner trained on the data {name}",
             *(f"{row.successes} of {row.episodes}" for row in sorted(own, key=lambda row: row.task)),
-            success([row.to_dict() for row in own]),
+            success_rate([row.to_dict() for row in own]),
         ]
         for name, own in rows.items()
     ]
     header = ["", *(f"task {task}" for task in tasks), "all, % [95 %]"]
-    return Table(header, body, f"Goals reached within {next(iter(rows.values()))[0].max_steps} steps, by task")
+    return TableBlock(header, body, f"Goals reached within {next(iter(rows.values()))[0].max_steps} steps, by task")
 
 
 def _rollouts(lines: dict[str, Line], folder: Path) -> list[Picture]:
@@ -111,13 +114,13 @@ def _rollouts(lines: dict[str, Line], folder: Path) -> list[Picture]:
     return pictures
 
 
-def _times(lines: dict[str, Line], rows: dict[str, list[EvalResult]]) -> Table:
+def _times(lines: dict[str, Line], rows: dict[str, list[EvalResult]]) -> TableBlock:
     stages = lines["stitched"].run.stages
     spent = {
         name: line.seconds() | {"evaluate": sum(row.seconds for row in rows[name])} for name, line in lines.items()
     }
     body = [[stage, *(_minutes(spent[name].get(stage)) for name in lines)] for stage in stages]
-    return Table(["stage", *lines], body, "Wall time; what both share was done once")
+    return TableBlock(["stage", *lines], body, "Wall time; what both share was done once")
 
 
 def _minutes(seconds: float | None) -> str:

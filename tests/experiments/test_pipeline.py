@@ -26,7 +26,8 @@ from scots.experiments.recipe import Recipe
 from scots.experiments.tables import TABLES, Table, fill, work_list
 from scots.models.cache import train
 from scots.planners import PLANNERS, configure_planner
-from scots.reporting.results_page import EVALUATION_KEY, comparison, keep, read_rows, success
+from scots.reporting.rows import EVALUATION_KEY, append_new_rows, read_rows
+from scots.reporting.success import comparison_table, success_rate
 
 SCOTS, HD = Recipe("official", "hd", "gciql"), Recipe(None, "hd", "gciql")
 TABLE = Table("toy", {"HD": lambda _: HD, "SCoTS": lambda _: SCOTS, "Oracle": None}, {toy.ID: {"Oracle": "100±0"}})
@@ -75,11 +76,11 @@ def test_a_run_does_every_stage_once_and_continues(home: Path, monkeypatch: pyte
     assert work_list(runs) == "nothing is left to do"
     path = home / "evaluations.jsonl"
     for _ in range(2):
-        keep(path, [row.to_dict() for row in rows])
+        append_new_rows(path, [row.to_dict() for row in rows])
     assert len(path.read_text().splitlines()) == len(rows) == 10
-    keep(path, [{**rows[0].to_dict(), "successes": 2}])  # measured again, with another result
+    append_new_rows(path, [{**rows[0].to_dict(), "successes": 2}])  # measured again, with another result
     assert [row["successes"] for row in read_rows(path, EVALUATION_KEY)] == [2, *(row.successes for row in rows[1:])]
-    text = comparison(TABLE, read_rows(path, EVALUATION_KEY))
+    text = comparison_table(TABLE, read_rows(path, EVALUATION_KEY)).markdown()
     assert text.splitlines()[0] == "| dataset | steps | HD | SCoTS | Oracle |"
     assert text.splitlines()[2].endswith("| (100±0) |")
     assert text.count("**") == 4
@@ -94,10 +95,10 @@ def test_what_a_table_does_not_have_is_named():
 
 def test_success_counts_tasks_and_seeds_alike():
     rows = [{"episodes": 50, "successes": n} for n in (50, 50, 25, 0, 25)]
-    found = success(rows)
+    found = success_rate(rows)
     assert found.mean == pytest.approx(0.6)
     assert 0.5 < found.low < found.mean < found.high < 0.7
-    assert str(success([{"episodes": 50, "successes": 50}])) == "100.0 [100.0, 100.0]"
+    assert str(success_rate([{"episodes": 50, "successes": 50}])) == "100.0 [100.0, 100.0]"
 
 
 # ---------------------------------------------------------------------------------------------------- trained folders

@@ -34,7 +34,8 @@ from scots.reporting.metrics import (
     visits,
     walls,
 )
-from scots.reporting.quality import Quality, headline, report
+from scots.reporting.quality import Quality, report
+from scots.reporting.quality_document import quality_row
 
 ELBOW = parse_maze(("#####", "#...#", "###.#", "###.#", "#####"), "elbow")
 """Free cells (1,1) (1,2) (1,3) (2,3) (3,3): centres (0,0) (4,0) (8,0) (8,4) (8,8)."""
@@ -292,11 +293,12 @@ def test_report_on_tracks_without_environment_actions_or_names(tmp_path: Path):
     assert Quality.from_json(found.to_json()) == found
     assert report(data, aug) == found
     summary = repr(found)
-    assert summary.splitlines()[1].split() == ["original", "augmented"]
-    assert "position step, median (90 %): unrefined joins" in summary
+    assert summary.splitlines()[0] == "Augmented data: unnamed data"
+    assert [line.split()[0] for line in summary.splitlines() if line.startswith("joins, ")] == ["joins,"] * 2
     assert "Dynamic MSE" not in summary
+    assert "Next" not in summary.splitlines()
     for _ in range(2):
-        append_rows(tmp_path / "kept" / "quality.jsonl", [headline(found)])
+        append_rows(tmp_path / "kept" / "quality.jsonl", [quality_row(found)])
     rows = [json.loads(text) for text in (tmp_path / "kept" / "quality.jsonl").read_text().splitlines()]
     assert len(rows) == 2
     assert rows[0]["dynamic_mse_refined_joins"] is None

@@ -7,9 +7,14 @@ import pytest
 
 from scots.core.errors import BadInput
 from scots.experiments.recipe import Recipe
-from scots.reporting.results_page import page, read_rows, times, with_table
+from scots.reporting.results_page import results_document, times_table, updated_readme
+from scots.reporting.rows import QUALITY_KEY, read_rows
 
 ROOT = Path(__file__).parents[2]
+
+
+def page(folder: Path) -> str:
+    return results_document(folder).markdown()
 
 
 def test_the_page_is_not_stale():
@@ -18,7 +23,7 @@ def test_the_page_is_not_stale():
 
 def test_the_table_of_the_readme_is_not_stale():
     readme = (ROOT / "README.md").read_text()
-    assert readme == with_table(readme, ROOT / "results"), "run `make results`"
+    assert readme == updated_readme(readme, ROOT / "results"), "run `make results`"
 
 
 def test_the_pages_show_one_profile_and_whole_tasks(tmp_path: Path):
@@ -47,17 +52,17 @@ def test_every_training_has_its_own_times():
         row | {"recipe": recipe.but("execution.lookahead", 5).to_dict(), "seconds": 999.0},
         row | {"training_seed": 1, "stages": {"collect": 6.0, **row["stages"]}},
     ]
-    _, _, first, second = times(rows).splitlines()
-    assert first == "| maze | official | hd + gciql | 0 | - | 1.0 | 2.0 | - | 1.0 | 4.0 |"
-    assert second == "| maze | official | hd + gciql | 1 | 0.1 | 1.0 | 2.0 | - | 0.5 | 3.6 |"
+    first, second = times_table(rows).rows
+    assert first == ["maze", "official", "hd + gciql", "0", "-", "1.0", "2.0", "-", "1.0", "4.0"]
+    assert second == ["maze", "official", "hd + gciql", "1", "0.1", "1.0", "2.0", "-", "0.5", "3.6"]
 
 
 def test_the_newest_row_of_a_run_counts(tmp_path: Path):
     path = tmp_path / "quality.jsonl"
     line = '{{"dataset": "a", "recipe": "r", "profile": "p", "seed": {seed}, "x": {x}}}\n'
     path.write_text(line.format(seed=0, x=1) + line.format(seed=1, x=2) + line.format(seed=0, x=3))
-    assert [(row["seed"], row["x"]) for row in read_rows(path)] == [(0, 3), (1, 2)]
+    assert [(row["seed"], row["x"]) for row in read_rows(path, QUALITY_KEY)] == [(0, 3), (1, 2)]
     path.write_text(line.format(seed=0, x=1) + "garbage\n")
     with pytest.raises(BadInput, match="line 2"):
-        read_rows(path)
-    assert read_rows(tmp_path / "absent.jsonl") == []
+        read_rows(path, QUALITY_KEY)
+    assert read_rows(tmp_path / "absent.jsonl", QUALITY_KEY) == []

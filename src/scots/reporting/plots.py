@@ -16,10 +16,10 @@ from scots.core.files import atomic
 from scots.data.inspection import position_columns
 from scots.data.npz import read_npz
 from scots.data.trajectories import Array, Trajectories
+from scots.reporting.document import Picture
 from scots.reporting.maps import INK, draw_episodes, draw_maze, label_axes
 from scots.reporting.metrics import Calibration, Distribution, Dynamics, Joins, some
-from scots.reporting.page import Picture
-from scots.reporting.quality import Quality, known_maze, located, origin_of
+from scots.reporting.quality import Quality, augmentation_of, known_maze, located
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -79,7 +79,7 @@ def draw(
     data: Trajectories, aug: Trajectories, quality: Quality, folder: Path, encoder: Encoder | None = None
 ) -> list[Picture]:
     """Write every picture there is something to draw for, as PNG files in the folder; give them with their captions."""
-    origin, data = origin_of(data, aug), located(data, aug)
+    origin, data = augmentation_of(data, aug), located(data, aug)
     encoder = encoder or origin.encoder
     pictures: list[Picture] = []
 

@@ -1,4 +1,7 @@
-"""The page is one well-formed file that needs nothing else, shows hostile text as text, and opens in a browser."""
+"""A document says the same as text, Markdown and HTML.
+
+The page is one well-formed file that needs nothing else, shows hostile text as text, and opens in a browser.
+"""
 
 import base64
 import struct
@@ -10,7 +13,16 @@ import pytest
 from browser import browse, needs_browser, seen_in_browser
 
 from scots.core.errors import BadInput
-from scots.reporting.page import Commands, Facts, Page, Picture, Table, Text
+from scots.reporting.document import (
+    Commands,
+    Document,
+    Facts,
+    Paragraph,
+    Picture,
+    Section,
+    Strong,
+    TableBlock,
+)
 
 HOSTILE = "</style></title><script src='http://evil.example/x.js'>alert(1)</script>&amp;\" onload=\"x"
 EMPTY = {"meta", "img", "link", "br", "hr", "input"}  # elements without an end tag
@@ -52,19 +64,22 @@ def draw_png(path: Path) -> Path:
     return path
 
 
-def full_page(folder: Path, words: str) -> Page:
+def full_document(folder: Path, words: str) -> Document:
     """Every kind of block, with these words wherever text can be."""
     picture = draw_png(folder / "picture.png")
-    page = Page(words, words)
-    page.section(words, Text(words), Facts({words: words, "number": 3}))
-    page.section("Second", Table(("name", words), [("row", words), (words, 1.5)], words))
-    page.section("Third", Picture(picture, words, words), Commands([words, "scots doctor"]))
-    return page
+    table = TableBlock(("name", words), [("row", words), (words, 1.5), ("strong", Strong(words, words))], words)
+    sections = [
+        Section(words, [Paragraph(words), Facts({words: words, "number": 3})]),
+        Section("Second", [table]),
+        Section("Third", [Picture(picture, words, words), Commands([words, "scots doctor"])]),
+        Section("Empty", []),
+    ]
+    return Document(words, words, sections)
 
 
 def test_the_page_is_well_formed_and_needs_nothing_else(tmp_path: Path):
-    page = full_page(tmp_path, "words")
-    page.write(tmp_path / "page.html")
+    page = full_document(tmp_path, "words")
+    page.write_html(tmp_path / "page.html")
     reader = read((tmp_path / "page.html").read_text(encoding="utf-8"))
     tags = [tag for tag, _ in reader.elements]
     assert tags[:3] == ["html", "head", "meta"]
@@ -82,23 +97,73 @@ def test_the_page_is_well_formed_and_needs_nothing_else(tmp_path: Path):
 
 
 def test_hostile_text_is_shown_as_text(tmp_path: Path):
-    plain, hostile = (read(full_page(tmp_path, words).html()) for words in ("words", HOSTILE))
+    plain, hostile = (read(full_document(tmp_path, words).html()) for words in ("words", HOSTILE))
     assert [tag for tag, _ in plain.elements] == [tag for tag, _ in hostile.elements]
     assert [sorted(attrs) for _, attrs in plain.elements] == [sorted(attrs) for _, attrs in hostile.elements]
-    assert "".join(hostile.texts).count(HOSTILE) == "".join(plain.texts).count("words") == 14
+    assert "".join(hostile.texts).count(HOSTILE) == "".join(plain.texts).count("words") == 16
+
+
+def test_text_is_aligned_and_wrapped():
+    sections = [
+        Section("Facts", [Facts({"a": 1, "longer": "2 → 3"})]),
+        Section(
+            "Table", [TableBlock(("", "first", "second"), [("row", 1, Strong("22", "(3)")), ("x", "", "y")], "All")]
+        ),
+        Section("Next", [Paragraph("word " * 30), Commands(["scots doctor"])]),
+        Section("Empty", []),
+    ]
+    assert Document("Title", "Lead.", sections).text().splitlines() == [
+        "Title",
+        "=====",
+        "Lead.",
+        "",
+        "Facts",
+        "-----",
+        "a       1",
+        "longer  2 -> 3",
+        "",
+        "Table",
+        "-----",
+        "All",
+        "     first  second",
+        "row      1  22 (3)",
+        "x                y",
+        "",
+        "Next",
+        "----",
+        " ".join(["word"] * 20),
+        " ".join(["word"] * 10),
+        "  scots doctor",
+    ]
+
+
+def test_markdown_is_read_back_as_what_was_meant(tmp_path: Path):
+    """A table stays a table whatever its cells hold, and HTML in them stays text."""
+    from markdown_it import MarkdownIt
+
+    reader = MarkdownIt().enable("table")
+    for words, shown in (("words", "words"), (f"a | b\n{HOSTILE}", "a | b")):
+        html = reader.render(full_document(tmp_path, words).markdown())
+        counts = {tag: html.count(f"<{tag}>") for tag in ("h1", "h2", "tr", "td", "strong", "ul", "pre")}
+        assert counts == {"h1": 1, "h2": 3, "tr": 4, "td": 6, "strong": 1, "ul": 1, "pre": 1}
+        assert "<script" not in html
+        assert f"<td>{shown}" in html
+    assert Paragraph("the `code` <b>").html() == "<p>the <code>code</code> &lt;b&gt;</p>"
 
 
 def test_any_file_name_can_be_written(tmp_path: Path):
     """A name with a byte that is no UTF-8 reaches Python as half a surrogate pair."""
-    Page("a\udcff.npz → b", "").write(tmp_path / "page.html")
+    document = Document("a\udcff.npz → b", "", [])
+    document.write_html(tmp_path / "page.html")
     assert "→ b" in (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert document.text().encode("ascii").startswith(b"a\\udcff.npz -> b\n")
+    assert document.markdown().encode("utf-8").decode().startswith("# a\\udcff.npz → b\n")
 
 
 def test_a_missing_picture_is_named(tmp_path: Path):
-    page = Page("title", "lead")
-    page.section("heading", Picture(tmp_path / "none.png", "title", "caption"))
+    page = Document("title", "lead", [Section("heading", [Picture(tmp_path / "none.png", "title", "caption")])])
     with pytest.raises(BadInput, match=r"none\.png: cannot read the picture"):
-        page.write(tmp_path / "page.html")
+        page.write_html(tmp_path / "page.html")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -106,7 +171,7 @@ def test_a_missing_picture_is_named(tmp_path: Path):
 @pytest.mark.parametrize("width", [400, 1200])
 def test_a_browser_shows_it_on_phones_and_desktops(tmp_path: Path, width: int):
     words = f"{HOSTILE} {'unbreakable' * 20}"
-    full_page(tmp_path, words).write(tmp_path / "page.html")
+    full_document(tmp_path, words).write_html(tmp_path / "page.html")
     seen = seen_in_browser(tmp_path / "page.html", width)
     assert [f"<h2>{heading}</h2>" in seen for heading in ("Second", "Third")] == [True, True]
     browse(tmp_path / "page.html", f"--window-size={width},900", f"--screenshot={tmp_path / 'shot.png'}")

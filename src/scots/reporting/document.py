@@ -1,0 +1,297 @@
+"""Documents as data: sections of blocks, each of which renders itself as plain text, Markdown and HTML.
+
+The HTML page needs nothing else: no network, no script, pictures inside. It can be sent around as one file.
+"""
+
+from __future__ import annotations
+
+import base64
+import mimetypes
+import re
+import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import Protocol
+
+from scots.core.errors import BadInput
+from scots.core.files import atomic
+
+TEXT_WIDTH, MARKDOWN_WIDTH = 100, 120  # columns at which paragraphs are wrapped
+
+_STYLE = """
+:root { color-scheme: light dark; --ink: #1f2933; --soft: #52606d; --paper: #fff; --card: #f3f5f7; --line: #d9dfe5; }
+@media (prefers-color-scheme: dark) {
+  :root { --ink: #e4e8ec; --soft: #a3b0bd; --paper: #14181d; --card: #1e242b; --line: #38424d; }
+}
+* { box-sizing: border-box; }
+body { margin: 0 auto; padding: 1.5rem 1rem 3rem; max-width: 62rem; color: var(--ink); background: var(--paper);
+  font: 1rem/1.55 system-ui, sans-serif; overflow-wrap: break-word; }
+h1 { font-size: 1.7rem; line-height: 1.2; margin: 0 0 .5rem; }
+h2 { font-size: 1.2rem; margin: 2.5rem 0 .75rem; padding-top: 1rem; border-top: 1px solid var(--line); }
+p { max-width: 44rem; }
+dl, figure, pre, .wide { margin: 1rem 0; }
+dl { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(11rem, 100%), 1fr)); gap: .6rem; }
+dl div { padding: .6rem .8rem; background: var(--card); border-radius: .4rem; }
+dt, figcaption, caption, .lead { color: var(--soft); }
+dt { font-size: .85rem; }
+dd { margin: 0; font-weight: 600; font-variant-numeric: tabular-nums; }
+figure { padding: .6rem; background: #fff; border: 1px solid var(--line); border-radius: .4rem; }
+img { display: block; max-width: 100%; height: auto; margin: 0 auto; }
+figcaption { margin-top: .5rem; color: #52606d; font-size: .9rem; }
+figcaption b { color: #1f2933; }
+.wide, pre { overflow-x: auto; }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
+caption { text-align: left; font-size: .9rem; padding-bottom: .4rem; }
+th, td { padding: .3rem .9rem .3rem 0; border-bottom: 1px solid var(--line); text-align: right; white-space: nowrap; }
+th { font-weight: 600; }
+tr > :first-child { text-align: left; }
+tbody th { font-weight: 400; white-space: normal; }
+@media (max-width: 40rem) { th, td { padding-right: .5rem; font-size: .85rem; white-space: normal; } }
+pre { padding: .8rem; background: var(--card); border-radius: .4rem; font-size: .9rem; }
+"""
+
+
+class Block(Protocol):
+    """A part of a section."""
+
+    def text(self) -> str:
+        """Plain text for a terminal."""
+
+    def markdown(self) -> str:
+        """Markdown."""
+
+    def html(self) -> str:
+        """HTML, with all text escaped."""
+
+
+@dataclass(frozen=True)
+class Paragraph:
+    """Prose. Words in `backticks` are code."""
+
+    words: str
+
+    def text(self) -> str:
+        """Wrapped lines."""
+        return _wrapped(self.words, TEXT_WIDTH)
+
+    def markdown(self) -> str:
+        """Wrapped lines."""
+        return _wrapped(self.words.replace("<", "\\<"), MARKDOWN_WIDTH)
+
+    def html(self) -> str:
+        """A paragraph."""
+        return f"<p>{_html_prose(self.words)}</p>"
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Names and values."""
+
+    facts: Mapping[str, object]
+
+    def text(self) -> str:
+        """A line for each, values below each other."""
+        width = max(map(len, self.facts), default=0)
+        return "\n".join(f"{name:<{width}}  {value}" for name, value in self.facts.items())
+
+    def markdown(self) -> str:
+        """A list."""
+        return "\n".join(f"- {_markdown_line(name)}: {_markdown_line(value)}" for name, value in self.facts.items())
+
+    def html(self) -> str:
+        """A description list, each pair a card."""
+        pairs = ((escape(name), escape(str(value))) for name, value in self.facts.items())
+        cards = "\n".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in pairs)
+        return f"<dl>\n{cards}\n</dl>"
+
+
+@dataclass(frozen=True)
+class Strong:
+    """A table cell that begins with words that stand out."""
+
+    words: str
+    rest: str = ""  # plain words after them
+
+    def __str__(self) -> str:
+        return f"{self.words} {self.rest}".rstrip()
+
+
+@dataclass(frozen=True)
+class TableBlock:
+    """Rows of cells; the first cell of a row names it."""
+
+    header: Sequence[str]
+    rows: Sequence[Sequence[object]]  # each cell is a `Strong` or anything with a `str`
+    caption: str = ""
+
+    def text(self) -> str:
+        """Aligned columns: names to the left, values to the right."""
+        lines = [[str(cell) for cell in row] for row in (self.header, *self.rows)]
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        aligned = ("  ".join(_aligned(line, widths)).rstrip() for line in lines)
+        return "\n".join([*([Paragraph(self.caption).text()] if self.caption else []), *aligned])
+
+    def markdown(self) -> str:
+        """A pipe table, under its caption."""
+        rows = ["| " + " | ".join(map(_markdown_cell, row)) + " |" for row in (self.header, *self.rows)]
+        table = "\n".join([rows[0], "|" + "---|" * len(self.header), *rows[1:]])
+        return f"{Paragraph(self.caption).markdown()}\n\n{table}" if self.caption else table
+
+    def html(self) -> str:
+        """A table with headers of columns and of rows; it scrolls by itself where it is too wide."""
+        caption = f"<caption>{escape(self.caption)}</caption>\n" if self.caption else ""
+        head = "".join(f'<th scope="col">{escape(name)}</th>' for name in self.header)
+        body = "\n".join(_html_row([_html_cell(cell) for cell in row]) for row in self.rows)
+        return (
+            f'<div class="wide"><table>\n{caption}'
+            f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table></div>"
+        )
+
+
+@dataclass(frozen=True)
+class Picture:
+    """An image file. The title also stands for it where it is not seen."""
+
+    path: Path
+    title: str
+    caption: str  # what to look for
+
+    def text(self) -> str:
+        """Where it is."""
+        return f"{self.title}: {self.path}"
+
+    def markdown(self) -> str:
+        """A link to the file, which must lie where the document expects it."""
+        return f"![{_markdown_line(self.title)}](<{self.path.as_posix()}>)\n\n{Paragraph(self.caption).markdown()}"
+
+    def html(self) -> str:
+        """A figure with the image as a data URI. Pictures have a white ground, so the frame is white on any page."""
+        try:
+            data = base64.b64encode(self.path.read_bytes()).decode()
+        except OSError as error:
+            raise BadInput(f"{self.path}: cannot read the picture: {error.strerror}") from error
+        title, kind = escape(self.title), mimetypes.guess_type(self.path)[0]
+        image = f'<img alt="{title}" src="data:{kind};base64,{data}">'
+        return f"<figure>\n{image}\n<figcaption><b>{title}.</b> {escape(self.caption)}</figcaption>\n</figure>"
+
+
+@dataclass(frozen=True)
+class Commands:
+    """Lines to type into a terminal."""
+
+    lines: Sequence[str]
+
+    def text(self) -> str:
+        """Indented lines."""
+        return textwrap.indent("\n".join(self.lines), "  ")
+
+    def markdown(self) -> str:
+        """A fenced block."""
+        return "\n".join(["```", *self.lines, "```"])
+
+    def html(self) -> str:
+        """Preformatted lines."""
+        return f"<pre><code>{escape(chr(10).join(self.lines))}</code></pre>"
+
+
+@dataclass(frozen=True)
+class Section:
+    """A heading and the blocks below it. A section without blocks is left out."""
+
+    heading: str
+    blocks: Sequence[Block]
+
+
+@dataclass(frozen=True)
+class Document:
+    """A title, a sentence or two that say what this is, and sections."""
+
+    title: str
+    lead: str
+    sections: Sequence[Section]
+
+    @property
+    def _filled(self) -> list[Section]:
+        return [section for section in self.sections if section.blocks]
+
+    def text(self) -> str:
+        """Plain text for a terminal; the arrow is spelled with characters that every terminal has."""
+        parts = [_underlined(self.title, "="), Paragraph(self.lead).text()]
+        for section in self._filled:
+            parts += ["", _underlined(section.heading, "-"), *(block.text() for block in section.blocks)]
+        return _writable("\n".join(parts).replace("→", "->"))
+
+    def markdown(self) -> str:
+        """Markdown, blocks separated by empty lines."""
+        parts = [f"# {_markdown_line(self.title)}", Paragraph(self.lead).markdown()]
+        for section in self._filled:
+            parts += [f"## {_markdown_line(section.heading)}", *(block.markdown() for block in section.blocks)]
+        return _writable("\n\n".join(parts) + "\n")
+
+    def html(self) -> str:
+        """A whole page."""
+        sections = "\n".join(
+            f"<section>\n<h2>{escape(section.heading)}</h2>\n"
+            f"{chr(10).join(block.html() for block in section.blocks)}\n</section>"
+            for section in self._filled
+        )
+        return (
+            f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+            f'<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+            f"<title>{escape(self.title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n<main>\n"
+            f'<h1>{escape(self.title)}</h1>\n<p class="lead">{_html_prose(self.lead)}</p>\n'
+            f"{sections}\n</main>\n</body>\n</html>\n"
+        )
+
+    def write_html(self, path: Path) -> None:
+        """Write the page as one file."""
+        with atomic(path) as temporary:
+            temporary.write_text(self.html(), encoding="utf-8", errors="xmlcharrefreplace")  # names may hold any byte
+
+
+# -------------------------------------------------------------------------------------------------------------- words
+
+
+def _wrapped(words: str, width: int) -> str:
+    return textwrap.fill(words, width, break_long_words=False, break_on_hyphens=False)
+
+
+def _underlined(words: str, line: str) -> str:
+    return f"{words}\n{line * len(words)}"
+
+
+def _aligned(cells: Sequence[str], widths: Sequence[int]) -> list[str]:
+    return [f"{cells[0]:<{widths[0]}}", *(f"{cell:>{n}}" for cell, n in zip(cells[1:], widths[1:], strict=True))]
+
+
+def _writable(words: str) -> str:
+    """File names may hold bytes that are no UTF-8, which reach Python as half a surrogate pair: spell them out."""
+    return words.encode("utf-8", "backslashreplace").decode()
+
+
+def _markdown_line(words: object) -> str:
+    """Words on one line in which nothing is read as HTML or ends a table cell."""
+    return " ".join(str(words).split()).replace("<", "\\<").replace("|", "\\|")
+
+
+def _markdown_cell(cell: object) -> str:
+    if isinstance(cell, Strong):
+        return f"**{_markdown_line(cell.words)}** {_markdown_line(cell.rest)}".rstrip()
+    return _markdown_line(cell)
+
+
+def _html_cell(cell: object) -> str:
+    if isinstance(cell, Strong):
+        return f"<b>{escape(cell.words)}</b> {escape(cell.rest)}".rstrip()
+    return escape(str(cell))
+
+
+def _html_row(cells: list[str]) -> str:
+    return f'<tr><th scope="row">{cells[0]}</th>{"".join(f"<td>{cell}</td>" for cell in cells[1:])}</tr>'
+
+
+def _html_prose(words: str) -> str:
+    """Escaped words, with code where there are backticks."""
+    return re.sub("`([^`]+)`", r"<code>\1</code>", escape(words))

@@ -1,0 +1,79 @@
+"""Success rates with their intervals, by task and beside the published numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from scots.evaluation.rollout import REGISTERED_LIMIT, STEP_LIMITS, EvalResult, step_limits
+from scots.experiments.tables import Table
+from scots.reporting.document import Strong, TableBlock
+from scots.reporting.rows import Row
+
+BOOTSTRAP_DRAWS = 10_000
+
+
+@dataclass(frozen=True)
+class SuccessRate:
+    """Share of episodes that reached their goal: the mean over tasks and seeds, and its 95 % bootstrap interval."""
+
+    mean: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{100 * self.mean:.1f} [{100 * self.low:.1f}, {100 * self.high:.1f}]"
+
+
+def success_rate(rows: Sequence[Row]) -> SuccessRate:
+    """The mean over rows, each a task under a seed; the bootstrap draws episodes anew within each row."""
+    episodes = np.array([row["episodes"] for row in rows])
+    rate = np.array([row["successes"] for row in rows]) / episodes
+    drawn = np.random.default_rng(0).binomial(episodes, rate, size=(BOOTSTRAP_DRAWS, len(rows))) / episodes
+    low, high = np.quantile(drawn.mean(1), [0.025, 0.975])
+    return SuccessRate(float(rate.mean()), float(low), float(high))
+
+
+def success_table(rows: Sequence[EvalResult]) -> TableBlock:
+    """Successes of every task under every step limit, and the success rate over all tasks."""
+    limits = sorted({row.max_steps for row in rows})
+    lines: list[list[str]] = []
+    for task in sorted({row.task for row in rows}):
+        own = {row.max_steps: row for row in rows if row.task == task}
+        steps = own[limits[-1]].steps
+        counts = (f"{own[limit].successes} of {own[limit].episodes}" for limit in limits)
+        lines.append([str(task), *counts, "-" if steps is None else f"{steps:.0f}"])
+    overall = (success_rate([row.to_dict() for row in rows if row.max_steps == limit]) for limit in limits)
+    lines.append(["all, %", *map(str, overall), ""])
+    return TableBlock(["task", *(f"within {limit}" for limit in limits), "median steps"], lines)
+
+
+def comparison_table(table: Table, rows: Sequence[Row]) -> TableBlock:
+    """A table of the paper: our success rates where there are rows, the published numbers in brackets beside them."""
+    lines: list[list[object]] = []
+    for dataset, published in table.published.items():
+        for limit in step_limits(dataset):
+            compared = limit == STEP_LIMITS.get(dataset, REGISTERED_LIMIT)  # the limit of the published numbers
+            cells = [
+                _cell(rows_of(table, column, dataset, rows, limit), published.get(column) if compared else None)
+                for column in table.columns
+            ]
+            if any(str(cell) for cell in cells):
+                lines.append([dataset, str(limit), *cells])
+    return TableBlock(["dataset", "steps", *table.columns], lines)
+
+
+def rows_of(table: Table, column: str, dataset: str, rows: Sequence[Row], limit: int | None = None) -> list[Row]:
+    """The rows that a table's column shows for a dataset: those of its recipe, under one step limit or any."""
+    recipe = table.columns[column]
+    if recipe is None:
+        return []
+    own = [row for row in rows if row["dataset"] == dataset and limit in (None, row["max_steps"])]
+    return [row for row in own if row["recipe"] == recipe(dataset).plain(dataset, row["profile"]).to_dict()]
+
+
+def _cell(ours: Sequence[Row], published: str | None) -> Strong | str:
+    beside = f"({published})" if published else ""
+    return Strong(str(success_rate(ours)), beside) if ours else beside
