@@ -104,6 +104,8 @@ def test_report_without_models_has_what_needs_none(
         "report.json",
         "trajectories.png",
     ]
-    words[2] = words[1]
-    assert main(words) == 2
-    assert "no lineage" in capsys.readouterr().err
+    words[2] = words[1]  # no lineage: what needs none is measured and drawn
+    words[4] = str(tmp_path / "again")
+    assert main(words) == 0
+    assert "cells visited" in capsys.readouterr().out
+    assert sorted(path.stem for path in (tmp_path / "again").glob("*.png")) == ["coverage", "trajectories"]

@@ -1,11 +1,13 @@
 """Quality numbers on data whose answers are known: hand-made tracks, a corridor, genuine simulator steps."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from scots.augmenters.embedding import RawState, TemporalDistance, TemporalDistanceConfig
 from scots.augmenters.scots import ScotsConfig
 from scots.core.config import Seeds
 from scots.core.errors import BadInput
@@ -46,6 +48,23 @@ def tracks(*places: list[tuple[float, float]], **fields) -> Trajectories:
     offsets = offsets_from_lengths([len(track) for track in places])
     meta = Meta(position=(0, 1))
     return Trajectories(np.concatenate([np.array(t, dtype=float) for t in places]), offsets, **{"meta": meta} | fields)
+
+
+class Euclidean:
+    """An encoder's distance, without its `encode`."""
+
+    def distance(self, start, end):
+        return np.linalg.norm(np.asarray(end) - np.asarray(start), axis=-1)
+
+
+def transitions(data: Trajectories, rows: Sequence[int], **changes) -> Trajectories:
+    """Recorded transitions, each a trajectory of two states that does not say where it came from."""
+    both = np.stack([np.asarray(rows), np.asarray(rows) + 1], axis=1).ravel()
+    actions = None if data.actions is None else data.actions[both]
+    offsets = np.arange(len(rows) + 1) * 2
+    return Trajectories(
+        **{"observations": data.observations[both], "actions": actions, "meta": data.meta} | changes, offsets=offsets
+    )
 
 
 def stitched(data: Trajectories, *rows: list[int], **fields) -> Trajectories:
@@ -212,13 +231,13 @@ def test_calibration_of_an_encoder_that_knows_the_maze():
     down = np.stack([np.full(200, 8.0), rng.uniform(2, 10, 200)], axis=1)
     data = tracks(corridor, down)
 
-    class Along:
+    class Along(Euclidean):
         """How far along the middle of the corridor a state is."""
 
         def encode(self, observations):
             return (observations[:, :1] + observations[:, 1:]).astype(np.float32)
 
-    class Nothing:
+    class Nothing(Euclidean):
         def encode(self, observations):
             return np.random.default_rng(1).normal(size=(len(observations), 3))
 
@@ -229,6 +248,33 @@ def test_calibration_of_an_encoder_that_knows_the_maze():
     assert np.all(np.diff(knowing.mean) > 0)
     assert np.all(np.array(knowing.low) <= knowing.mean)
     assert abs(calibration(data, Nothing(), ELBOW, (60, 80), rng).all) < 0.1
+
+
+def test_calibration_measures_by_the_distance_of_the_encoder():
+    """Even if it is directed: from the first state of a pair to the second, never back."""
+
+    class OneWay:
+        def encode(self, observations):
+            return observations[:, :1]
+
+        def distance(self, start, end):
+            return np.where(end >= start, end - start, 100.0)[..., 0]
+
+    data = tracks([(0, 0)] * 60, [(4, 0)] * 60)
+    there = calibration(data, OneWay(), ELBOW, (120, 120), np.random.default_rng(0))
+    assert there.mean == (0.0, pytest.approx((4 + 100) / 2))
+    assert (there.low[1], there.high[1]) == (4, 100)
+
+
+@pytest.mark.parametrize("kind", ["temporal", "raw"])
+def test_encoders_measure_distances_with_broadcasting(kind: str):
+    data = line()
+    encoder = RawState(data) if kind == "raw" else TemporalDistance(TemporalDistanceConfig(), {"observation": 2})
+    latents = encoder.encode(data.observations)
+    found = encoder.distance(latents[:5, None], latents[None])
+    assert found.shape == (5, 30)
+    assert found[2, 7] == pytest.approx(np.linalg.norm(latents[2] - latents[7]), rel=1e-5)
+    assert encoder.distance(latents[3], latents[3]) == 0
 
 
 # ----------------------------------------------------------------------------------------------------------- dynamics
@@ -271,7 +317,7 @@ def test_dynamic_mse_tells_joins_from_recorded_steps(collected: Trajectories):
     assert found.unrefined_joins.spread.count == 2
     assert found.unrefined_joins.spread.median > 0.5
     assert found.refined_joins.spread.median == pytest.approx(found.unrefined_joins.spread.median)
-    assert found.refined.spread.median < 1e-8
+    assert found.inside.spread.median < 1e-8
     assert found.recorded.spread.median < 1e-8
     assert found.relabelled is None
 
@@ -307,7 +353,7 @@ def test_report_on_tracks_without_environment_actions_or_names(tmp_path: Path):
 
 
 def test_an_encoder_that_is_given_adds_latent_cells():
-    class Identity:
+    class Identity(Euclidean):
         def encode(self, observations):
             return np.asarray(observations)
 
@@ -322,19 +368,48 @@ def test_an_encoder_that_is_given_adds_latent_cells():
 def test_the_original_is_recognised_by_the_position_columns_it_was_stitched_with(position):
     """However they are given now: a file of one's own names none, `--position` is not asked for again."""
     data = line()
-    step = {"config": ScotsConfig().to_dict(), "seed": 3, "source": data.but_meta(position=position).fingerprint()}
+    step = {"origin": "stitched here", "config": ScotsConfig().to_dict(), "seed": 3}
+    step |= {"source": data.but_meta(position=position).fingerprint()}
     aug = stitched(data, [0, 1, 2, 12, 13]).but_meta(provenance=(step,), position=position)
     for given in ((), (0, 1), (1, 0)):
         assert report(data.but_meta(position=given), aug).config == ScotsConfig().fingerprint()
 
 
-def test_a_report_needs_lineage_and_the_right_original():
+def test_data_without_lineage_is_measured_by_what_needs_none():
+    """Such as single transitions from a generative model: nothing is joined, and nothing tells what is repeated."""
     data = line()
-    with pytest.raises(BadInput, match="no lineage"):
-        report(data, data)
+    step = {"origin": "generated elsewhere", "config": {"steps": 3}, "seed": 0, "source": data.fingerprint()}
+    aug = transitions(data, range(9)).but_meta(provenance=(step,))
+    found = report(data, aug)
+    assert (found.joins, found.repeats, found.dynamics) == (None, None, None)
+    assert (found.augmented.trajectories, found.augmented.states) == (9, 18)
+    assert found.nearest.position.p99 <= 2  # steps of 1, half of the originals held out
+    assert Quality.from_json(found.to_json()) == found
+    row = quality_row(found)
+    assert (row["join_ratio_position"], row["repeated_trajectories"]) == (None, None)
+    assert "generated elsewhere" in repr(found)
+    assert "repeated" not in repr(found)
+
+
+@pytest.mark.mujoco
+def test_steps_without_lineage_are_simulated_too(collected: Trajectories):
+    rows = np.arange(5, 25)
+    genuine = dynamics(collected, transitions(collected, rows), None, 50, np.random.default_rng(0))
+    assert (genuine.unrefined_joins, genuine.refined_joins) == (None, None)
+    assert genuine.inside.spread.count == 20
+    assert genuine.inside.spread.median < 1e-8
+    shuffled = transitions(collected, rows, actions=np.repeat(collected.actions[rows + 7], 2, axis=0))
+    assert dynamics(collected, shuffled, None, 50, np.random.default_rng(0)).inside.spread.median > 1e-3
+
+
+def test_only_what_cannot_be_compared_is_refused():
+    data = line()
+    wide = Trajectories(np.zeros((4, 3)), [0, 4])
+    with pytest.raises(BadInput, match="the original has 2 columns of observations, the augmented data 3"):
+        report(data, wide)
     with pytest.raises(BadInput, match="do not fit"):
         report(data[:1], stitched(data, [0, 1, 22, 23]))
-    step = {"config": {}, "seed": 0, "source": "0123"}
+    step = {"origin": "stitched here", "config": {}, "seed": 0, "source": "0123"}
     other = stitched(data, [0, 1, 12]).but_meta(provenance=(step,))
     with pytest.raises(BadInput, match="fingerprint 0123"):
         report(data, other)

@@ -26,6 +26,9 @@ class Encoder(Protocol):
     def encode(self, observations: Array) -> Array:
         """(N, O) -> latents (N, Z)."""
 
+    def distance(self, start: Array, end: Array) -> Array:
+        """How far it is from one latent to another: (..., Z), (..., Z) -> (...), with broadcasting."""
+
 
 @dataclass(frozen=True)
 class TemporalDistanceConfig(Config):
@@ -138,6 +141,10 @@ class TemporalDistance(Model):
         tensors = (torch.tensor(block, device=self.device) for block in blocks)
         return np.concatenate([self.heads[0](self.scale(block)).cpu().numpy() for block in tensors])
 
+    def distance(self, start: Array, end: Array) -> Array:
+        """Steps from one latent to another, Eq. 6: (..., Z), (..., Z) -> (...)."""
+        return _euclidean(start, end)
+
     def encode_places(self, position: tuple[int, ...], places: Array) -> Array:
         """Latents of places (N, P) -> (N, Z): of an average observation with these position columns."""
         observations = np.tile(self.scale.mean.cpu().numpy(), (len(places), 1))
@@ -155,6 +162,10 @@ class RawState:
         """(N, O) -> (N, O)."""
         return self._normalizer.normalize(np.asarray(observations)).astype(np.float32)
 
+    def distance(self, start: Array, end: Array) -> Array:
+        """Euclidean distance in standard deviations: (..., O), (..., O) -> (...)."""
+        return _euclidean(start, end)
+
 
 def _later(data: Trajectories, rows: Array, steps: int | Array) -> Array:
     """The rows so many steps later, or the last of their episode where it ends before."""
@@ -171,6 +182,10 @@ def _changes(data: Trajectories) -> Normalizer:
     moved = data.observations[_later(data, rows, CHANGE_STEPS)] - data.observations[rows]
     change = np.sqrt(np.square(moved, dtype=np.float64).mean(axis=0)).astype(np.float32)
     return Normalizer(spread.mean, np.where(change > 0, change, spread.std))
+
+
+def _euclidean(start: Array, end: Array) -> Array:
+    return np.linalg.norm(np.asarray(end) - np.asarray(start), axis=-1)
 
 
 def _distance(a: Tensor, b: Tensor) -> Tensor:

@@ -205,9 +205,9 @@ class Steps(Config):
 
     unrefined_joins: Distribution
     refined_joins: Distribution
+    inside: Distribution  # inside segments, after refinement
     recorded: Distribution  # inside segments, as the source recorded them
-    refined: Distribution  # inside segments
-    ratio: float | None  # median at refined joins over median inside refined segments; none where nothing moves
+    ratio: float | None  # median at refined joins over median inside segments; none where nothing moves
 
 
 @dataclass(frozen=True)
@@ -220,18 +220,21 @@ class Joins(Config):
 
 
 def join_rows(aug: Trajectories) -> tuple[Array, Array]:
-    """Rows of augmented data whose step to the next is a join, and those whose step is inside a segment."""
-    assert aug.source is not None
+    """Rows of augmented data whose step to the next is a join, and those of all other steps.
+
+    Without lineage no step is known to be a join.
+    """
     rows = aug.window_starts(2)
+    if aug.source is None:
+        return rows[:0], rows
     jumps = aug.source[rows + 1] != aug.source[rows] + 1
     return rows[jumps], rows[~jumps]
 
 
 def joins(data: Trajectories, aug: Trajectories, columns: tuple[int, ...], scale: Normalizer) -> Joins | None:
-    """Compare steps at joins with steps inside segments; None if there is no join."""
-    assert aug.source is not None
+    """Compare steps at joins with steps inside segments; None without lineage or joins."""
     source_rows, (at_joins, inside) = aug.source, join_rows(aug)
-    if not len(at_joins) or not len(inside):
+    if source_rows is None or not len(at_joins) or not len(inside):
         return None
 
     def steps(wanted: list[int], units: Array) -> Steps:
@@ -246,8 +249,8 @@ def joins(data: Trajectories, aug: Trajectories, columns: tuple[int, ...], scale
         return Steps(
             unrefined_joins=Distribution.of(before[0]),
             refined_joins=Distribution.of(after[0]),
+            inside=Distribution.of(after[1]),
             recorded=Distribution.of(before[1]),
-            refined=Distribution.of(after[1]),
             ratio=medians[0] / medians[1] if medians[1] > 0 else None,
         )
 
@@ -264,9 +267,10 @@ class Repeats(Config):
     reused: float  # share of these that are used more than once
 
 
-def repeats(aug: Trajectories) -> Repeats:
-    """Count trajectories and segments that come from the same source rows."""
-    assert aug.source is not None
+def repeats(aug: Trajectories) -> Repeats | None:
+    """Count trajectories and segments that come from the same source rows; None without lineage."""
+    if aug.source is None:
+        return None
     first = np.concatenate([aug.offsets[:-1], join_rows(aug)[0] + 1])
     first.sort()
     last = np.append(first[1:], aug.rows) - 1
@@ -317,9 +321,9 @@ def nearest(
 class Dynamics(Config):
     """Dynamic MSE: squared distance from where the true simulator gets by the action to the next state."""
 
-    unrefined_joins: Distribution
-    refined_joins: Distribution
-    refined: Distribution  # inside segments
+    unrefined_joins: Distribution | None  # none without lineage
+    refined_joins: Distribution | None
+    inside: Distribution | None  # augmented steps that are not known to be joins
     recorded: Distribution  # original steps and their actions: the floor that rounding leaves
     relabelled: Distribution | None  # original steps by inverse dynamics: the floor that labelling leaves
 
@@ -327,29 +331,32 @@ class Dynamics(Config):
 def dynamics(
     data: Trajectories, aug: Trajectories, inverse: InverseDynamics | None, count: int, rng: np.random.Generator
 ) -> Dynamics | None:
-    """Dynamic MSE of about `count` steps of each kind; None without actions, joins or the environment.
+    """Dynamic MSE of at most `count` steps of each kind; None without actions, steps or the environment.
 
     Steps over joins that are not refined have no actions of their own: they get those of the inverse dynamics, or those
     of the refined step where there is no such model.
     """
     environment = environment_of(data)
     at_joins, inside = (some(rows, count, rng) for rows in join_rows(aug))
-    if environment is None or data.actions is None or aug.actions is None or not len(at_joins) or not len(inside):
+    if environment is None or data.actions is None or aug.actions is None or not len(at_joins) + len(inside):
         return None
-    assert aug.source is not None
     seed_environment(environment, rng)
     rows = data.random_rows(2, count, rng)
     recorded = data.windows(rows, 2)
-    across = data.observations[np.stack([aug.source[at_joins], aug.source[at_joins + 1]], axis=1)]
 
     def errors(pairs: Array, actions: Array) -> Distribution:
         reached = simulate(environment, pairs[:, 0], actions, data.meta.quaternions)
         return Distribution.of(np.square(reached - pairs[:, 1]).sum(axis=1))
 
+    unrefined = refined = None
+    if aug.source is not None and len(at_joins):
+        across = data.observations[np.stack([aug.source[at_joins], aug.source[at_joins + 1]], axis=1)]
+        unrefined = errors(across, inverse.label(across)[:, 0] if inverse else aug.actions[at_joins])
+        refined = errors(aug.windows(at_joins, 2), aug.actions[at_joins])
     return Dynamics(
-        unrefined_joins=errors(across, inverse.label(across)[:, 0] if inverse else aug.actions[at_joins]),
-        refined_joins=errors(aug.windows(at_joins, 2), aug.actions[at_joins]),
-        refined=errors(aug.windows(inside, 2), aug.actions[inside]),
+        unrefined_joins=unrefined,
+        refined_joins=refined,
+        inside=errors(aug.windows(inside, 2), aug.actions[inside]) if len(inside) else None,
         recorded=errors(recorded, data.actions[rows]),
         relabelled=errors(recorded, inverse.label(recorded)[:, 0]) if inverse else None,
     )
@@ -423,7 +430,7 @@ def calibration(
     starts, goals = (data.observations[some(np.arange(data.rows), count, rng)] for count in counts)
     columns = list(data.meta.position)
     path = Geodesic(maze).distances(starts[:, columns], goals[:, columns])
-    latent = np.linalg.norm(encoder.encode(starts)[:, None] - encoder.encode(goals), axis=2)
+    latent = encoder.distance(encoder.encode(starts)[:, None], encoder.encode(goals)[None])
     latent, path = latent[np.isfinite(path)], path[np.isfinite(path)]
     bins = (path / maze.unit).astype(np.int64)
     used = np.flatnonzero(np.bincount(bins) >= FEWEST_PAIRS)

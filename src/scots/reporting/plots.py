@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from scots.augmenters.embedding import Encoder
-from scots.augmenters.index import SegmentIndex
-from scots.augmenters.stitching import StitchingConfig, assemble, walk
-from scots.core.config import Seeds
 from scots.core.files import atomic
 from scots.data.inspection import position_columns
-from scots.data.npz import read_npz
 from scots.data.trajectories import Array, Trajectories
+from scots.reporting.augmentation import Walker, augmentation_of
 from scots.reporting.document import Picture
 from scots.reporting.maps import INK, draw_episodes, draw_maze, label_axes
 from scots.reporting.metrics import Calibration, Distribution, Dynamics, Joins, some
-from scots.reporting.quality import Quality, augmentation_of, known_maze, located
+from scots.reporting.quality import Quality, known_maze, located
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -38,9 +34,9 @@ CORNERS = ((0.20, 0.25, 0.65), (0.10, 0.65, 0.55), (0.85, 0.25, 0.35), (0.98, 0.
 
 CAPTIONS: dict[str, tuple[str, str]] = {
     "trajectories": (
-        "Original and stitched trajectories",
-        "As many of each, seen from above. The original ones are short; a stitched one goes on from one recorded "
-        "segment to the next.",
+        "Original and augmented trajectories",
+        "As many of each, seen from above. Original episodes are short; a stitched trajectory goes on from one "
+        "recorded segment to the next.",
     ),
     "coverage": (
         "Where the states are",
@@ -79,8 +75,8 @@ def draw(
     data: Trajectories, aug: Trajectories, quality: Quality, folder: Path, encoder: Encoder | None = None
 ) -> list[Picture]:
     """Write every picture there is something to draw for, as PNG files in the folder; give them with their captions."""
-    origin, data = augmentation_of(data, aug), located(data, aug)
-    encoder = encoder or origin.encoder
+    made, data = augmentation_of(data, aug), located(data, aug)
+    encoder = encoder or made.encoder
     pictures: list[Picture] = []
 
     def path(name: str) -> Path:
@@ -97,8 +93,8 @@ def draw(
         calibration_figure(quality.calibration, path("calibration"))
     if encoder:
         latents_figure(data, encoder, path("latents"))
-    if origin.config and origin.inputs:
-        beta_figure(data, origin.inputs, origin.config.stitching, path("novelty-weight"))
+    if made.walker:
+        beta_figure(data, made.walker, path("novelty-weight"))
     return pictures
 
 
@@ -109,7 +105,7 @@ def trajectories_figure(data: Trajectories, aug: Trajectories, path: Path) -> No
     """Write a PNG: as many original episodes on the left as stitched trajectories on the right."""
     figure, (left, right) = _panels(2, shared=True)
     columns = position_columns(data)[0][:2]
-    for axes, part, label in ((left, data, "original"), (right, aug, "stitched")):
+    for axes, part, label in ((left, data, "original"), (right, aug, "augmented")):
         chosen = part.select(np.unique(np.linspace(0, len(part) - 1, DRAWN).astype(int)))
         draw_episodes(axes, chosen, columns)
         states = np.median(chosen.lengths)
@@ -138,33 +134,29 @@ def coverage_figure(data: Trajectories, aug: Trajectories, path: Path) -> None:
     _save(figure, path, data.meta.dataset)
 
 
-def beta_figure(data: Trajectories, inputs: Path, config: StitchingConfig, path: Path) -> None:
+def beta_figure(data: Trajectories, walker: Walker, path: Path) -> None:
     """Write a PNG like the paper's Figure 3: the same starts and directions under three novelty weights.
 
-    `inputs` is the folder of latents, segments and index that an augmentation left. What is drawn is not refined.
+    What is drawn is not refined.
     """
     from matplotlib import colormaps
 
-    arrays, index = read_npz(inputs / "inputs.npz"), SegmentIndex.load(inputs / "index")
-    latents, segments, episodes = (arrays[name] for name in ("latents", "segments", "episodes"))
-    columns = position_columns(data)[0][:2]
+    columns, stitches = position_columns(data)[0][:2], walker.config.stitching.stitches
 
     def walked(beta: float, stitches: int, numbers: range) -> Array:
-        changed = replace(config, novelty_weight=beta, stitches=stitches)
-        chosen = walk(latents, segments, index, changed, Seeds(0), numbers, episodes)
-        return data.observations[assemble(chosen.segments, config.segment)][:, :, list(columns)]
+        return data.observations[walker.rows(beta, stitches, numbers)][:, :, list(columns)]
 
     numbers = _close_together(walked(BETAS[0], 1, range(STARTS))[:, 0])
     figure, panels = _panels(len(BETAS), shared=True)
     for axes, beta in zip(panels, BETAS, strict=True):
         for colour, number in enumerate(numbers):
-            places = walked(beta, config.stitches, range(number, number + 1))[0]
+            places = walked(beta, stitches, range(number, number + 1))[0]
             axes.plot(*places.T, color=colormaps["tab10"](colour), linewidth=1.1, alpha=0.85, zorder=2)
             axes.plot(*places[-1], "o", color=colormaps["tab10"](colour), markersize=6, markeredgecolor=INK, zorder=4)
             axes.plot(*places[0], "*", color="white", markersize=11, markeredgecolor=INK, zorder=3)
         axes.set_title(f"novelty weight {beta:g}", fontsize=11)
     _finish_maps(panels, data, columns)
-    title = f"{DIRECTIONS} directions from one place, {config.stitches} segments each: stars start, dots end"
+    title = f"{DIRECTIONS} directions from one place, {stitches} segments each: stars start, dots end"
     _save(figure, path, title)
 
 
@@ -176,13 +168,11 @@ def _close_together(starts: Array) -> Array:
 
 def latents_figure(data: Trajectories, encoder: Encoder, path: Path) -> None:
     """Write a PNG: some states by position on the left, their latents by t-SNE on the right, in the same colours."""
-    from sklearn.manifold import TSNE
-
     rows = some(np.arange(data.rows), LATENTS, np.random.default_rng(0))
     columns = position_columns(data)[0][:2]
     places = data.observations[rows][:, list(columns)]
     latents = encoder.encode(data.observations[rows])
-    layout = TSNE(perplexity=min(30, (len(rows) - 1) / 3), init="pca", random_state=0).fit_transform(latents)
+    layout = _flat_map(encoder, latents)
     colours = _colours(places)
     figure, (left, right) = _panels(2)
     x, y = _plane(places)
@@ -195,6 +185,15 @@ def latents_figure(data: Trajectories, encoder: Encoder, path: Path) -> None:
     right.set_aspect("equal", adjustable="datalim")
     _finish_maps([left], data, columns)
     _save(figure, path, f"{len(rows):,} states of {data.meta.dataset or 'the data'}")
+
+
+def _flat_map(encoder: Encoder, latents: Array) -> Array:
+    """A layout of latents (N, Z) in the plane by t-SNE, from their distances both ways: (N, 2)."""
+    from sklearn.manifold import TSNE
+
+    there = np.stack([encoder.distance(latent, latents) for latent in latents])
+    layout = TSNE(perplexity=min(30, (len(latents) - 1) / 3), metric="precomputed", init="random", random_state=0)
+    return layout.fit_transform((there + there.T) / 2)
 
 
 def _colours(places: Array) -> Array:
@@ -211,12 +210,15 @@ def _colours(places: Array) -> Array:
 def dynamics_figure(dynamics: Dynamics, path: Path) -> None:
     """Write a PNG: Dynamic MSE at joins with and without refinement, beside what rounding and labelling leave."""
     figure, (axes,) = _panels(1)
-    _histogram(axes, dynamics.unrefined_joins, BEFORE, "joins without refinement")
-    _histogram(axes, dynamics.refined_joins, AFTER, "joins with refinement")
-    _outline(axes, dynamics.refined, INSIDE, "inside refined segments")
-    if dynamics.relabelled:
-        _outline(axes, dynamics.relabelled, INK, "recorded states, labelled actions")
-    _outline(axes, dynamics.recorded, FLOOR, "recorded states and actions")
+    for found, style, colour, label in (
+        (dynamics.unrefined_joins, _histogram, BEFORE, "joins before refinement"),
+        (dynamics.refined_joins, _histogram, AFTER, "joins after refinement"),
+        (dynamics.inside, _outline, INSIDE, "augmented, not at joins"),
+        (dynamics.relabelled, _outline, INK, "recorded, with labelled actions"),
+        (dynamics.recorded, _outline, FLOOR, "recorded"),
+    ):
+        if found:
+            style(axes, found, colour, label)
     _finish_histogram(axes, "Dynamic MSE")
     _save(figure, path, "Squared distance from where the simulator gets to the next state")
 
@@ -228,7 +230,7 @@ def joins_figure(joins: Joins, path: Path) -> None:
     for axes, steps, label in zip(panels, (joins.position, joins.state), labels, strict=True):
         _histogram(axes, steps.unrefined_joins, BEFORE, "joins without refinement")
         _histogram(axes, steps.refined_joins, AFTER, "joins with refinement")
-        _outline(axes, steps.refined, INSIDE, "inside refined segments")
+        _outline(axes, steps.inside, INSIDE, "inside refined segments")
         _outline(axes, steps.recorded, FLOOR, "inside recorded segments")
         _finish_histogram(axes, label)
     _save(figure, path, f"Steps at {joins.count:,} joins and inside segments")

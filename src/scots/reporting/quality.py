@@ -6,22 +6,19 @@ What needs a maze, a simulator or a trained model is None where there is none.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
 from scots import datasets as sources
-from scots.augmenters.embedding import Encoder, RawState
+from scots.augmenters.embedding import Encoder
 from scots.augmenters.refinement import InverseDynamics
-from scots.augmenters.scots import ScotsConfig, job_of, stitched_by
 from scots.augmenters.stitching import RECIPES, StitchingConfig
 from scots.core.config import Config, Seeds
-from scots.core.errors import BadInput
 from scots.data.inspection import position_columns
 from scots.data.trajectories import Normalizer, Trajectories
 from scots.envs.maze import Maze, maze_of
 from scots.evaluation.rollout import origin_of
-from scots.models.cache import found
+from scots.reporting.augmentation import augmentation_of
 from scots.reporting.metrics import (
     FINE,
     Calibration,
@@ -84,10 +81,10 @@ class Quality(Config):
     origin: str  # of the augmented data, step by step
     original: Summary
     augmented: Summary
-    joins: Joins | None  # none if nothing was joined
+    joins: Joins | None  # none without lineage or if nothing was joined
     dynamics: Dynamics | None
     residual: Residual | None  # of the inverse dynamics that labelled the actions
-    repeats: Repeats
+    repeats: Repeats | None  # none without lineage
     nearest: Nearest
     calibration: Calibration | None
 
@@ -95,43 +92,6 @@ class Quality(Config):
         from scots.reporting.quality_document import quality_document  # which needs this class
 
         return quality_document(self).text()
-
-
-# ---------------------------------------------------------------------------------------------------- where it is from
-
-
-@dataclass(frozen=True, eq=False)
-class Origin:
-    """What is known and still there of how augmented data was made."""
-
-    config: ScotsConfig | None = None
-    seed: int | None = None
-    encoder: Encoder | None = None
-    inverse: InverseDynamics | None = None
-    inputs: Path | None = None  # folder of latents, segments and their index
-
-
-def augmentation_of(data: Trajectories, aug: Trajectories) -> Origin:
-    """The config that augmented data carries, and the models among the artifacts that it names."""
-    if aug.source is None:
-        raise BadInput(
-            f"{aug.meta.dataset or 'the augmented data'}: no lineage (source rows); was it made by stitching?"
-        )
-    if aug.observations.shape[1] != data.observations.shape[1] or aug.source.max() >= data.rows:
-        raise BadInput("the source rows of the augmented data do not fit the original: give the data it was made from")
-    made = stitched_by(aug.meta)
-    if made is None:
-        return Origin()
-    data = data.but_meta(position=aug.meta.position)  # as it was when it was stitched
-    if made.source != data.fingerprint():
-        raise BadInput(
-            f"stitched from data of fingerprint {made.source}, the original given has {data.fingerprint()}: "
-            "give the data it was made from"
-        )
-    config, encoder = made.config, made.embedding() if made.config.encoder == "temporal" else RawState(data)
-    inverse = found(InverseDynamics, config.inverse, made.source, made.seed)
-    inputs = Path(job_of(data, config, made.seed).inputs)
-    return Origin(config, made.seed, encoder, inverse, inputs if (inputs / "index").exists() else None)
 
 
 def _recipe(config: StitchingConfig) -> str | None:
@@ -150,8 +110,8 @@ def report(data: Trajectories, aug: Trajectories, *, encoder: Encoder | None = N
 
     The embedding and the inverse dynamics are those among the artifacts, unless an encoder is given.
     """
-    origin, seeds = augmentation_of(data, aug), Seeds(seed)
-    encoder = encoder or origin.encoder
+    made, seeds = augmentation_of(data, aug), Seeds(seed)
+    encoder = encoder or made.encoder
     data = located(data, aug)
     aug = aug.but_meta(position=data.meta.position)
     columns, maze = data.meta.position[:2], known_maze(data)
@@ -165,17 +125,17 @@ def report(data: Trajectories, aug: Trajectories, *, encoder: Encoder | None = N
     latent = latent_cells(original, encoder, seed) if encoder else None
     return Quality(
         dataset=data.meta.dataset,
-        recipe=_recipe(origin.config.stitching) if origin.config else None,
-        profile=origin.config.profile if origin.config else None,
-        config=origin.config.fingerprint() if origin.config else None,
-        seed=origin.seed,
+        recipe=_recipe(made.config.stitching) if made.config else None,
+        profile=made.config.profile if made.config else None,
+        config=made.config.fingerprint() if made.config else None,
+        seed=made.seed,
         sample_seed=seed,
         origin=origin_of(aug.meta),
         original=_summary(data, original, grids, latent, maze),
         augmented=_summary(aug, augmented, grids, latent, maze),
         joins=joins(data, augmented, columns, scale),
-        dynamics=dynamics(data, augmented, origin.inverse, SIMULATED, seeds.stream("dynamics")),
-        residual=_residual(data, origin.inverse, seeds.stream("residual")),
+        dynamics=dynamics(data, augmented, made.inverse, SIMULATED, seeds.stream("dynamics")),
+        residual=_residual(data, made.inverse, seeds.stream("residual")),
         repeats=repeats(aug),
         nearest=nearest(data, augmented, columns, scale, (LOOKING, LOOKED_AT), seeds.stream("nearest")),
         calibration=_calibration(data, encoder, maze, seeds.stream("calibration")),

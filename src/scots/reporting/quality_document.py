@@ -20,7 +20,7 @@ from scots.reporting.quality import Quality, Summary
 TITLES = {  # kinds of steps, by the name of their field
     "unrefined_joins": "joins, before refinement",
     "refined_joins": "joins, after refinement",
-    "refined": "inside segments, after refinement",
+    "inside": "augmented, not at joins",
     "recorded": "recorded",
     "relabelled": "recorded, with labelled actions",
 }
@@ -44,7 +44,7 @@ def quality_document(
         Section("Both datasets", [_both_datasets(before, after)]),
         Section("Steps", _steps(quality)),
         Section("Distance to recorded states", [_nearest(quality.nearest)]),
-        Section("Models and repeats", [Facts(_details(quality))]),
+        Section("Models and repeats", [Facts(details)] if (details := _details(quality)) else []),
         Section("How it was made", [Facts(_provenance(quality))]),
         Section("Next", [Paragraph(intro), Commands(commands)] if commands else []),
     ]
@@ -61,16 +61,26 @@ def quality_facts(quality: Quality) -> dict[str, str]:
         facts["reach in maze cells"] = f"{before.reach.median:.0f} → {after.reach.median:.0f}"
     if quality.joins:
         steps = quality.joins.position
-        medians = [kind.spread.median for kind in (steps.unrefined_joins, steps.refined_joins, steps.refined)]
+        medians = [kind.spread.median for kind in (steps.unrefined_joins, steps.refined_joins, steps.inside)]
         facts[f"step at joins (inside {medians[2]:.3g})"] = f"{medians[0]:.3g} → {medians[1]:.3g}"
-    if quality.dynamics:
-        medians = [kind.spread.median for kind in (quality.dynamics.unrefined_joins, quality.dynamics.refined_joins)]
-        facts["Dynamic MSE at joins"] = f"{_small(medians[0])} → {_small(medians[1])}"
+    facts |= _dynamics_fact(quality.dynamics) if quality.dynamics else {}
     if after.walls:
         facts["states inside walls"] = f"{after.walls.states:.3%}"
         facts["steps through walls"] = f"{after.walls.steps:.3%}"
-    facts["repeated trajectories"] = f"{quality.repeats.trajectories:.2%}"
+    if quality.repeats:
+        facts["repeated trajectories"] = f"{quality.repeats.trajectories:.2%}"
     return facts
+
+
+def _dynamics_fact(dynamics: Dynamics) -> dict[str, str]:
+    """Dynamic MSE at joins before and after refinement; without joins, of recorded and of augmented steps."""
+    if dynamics.unrefined_joins and dynamics.refined_joins:
+        name, pair = "Dynamic MSE at joins", (dynamics.unrefined_joins, dynamics.refined_joins)
+    elif dynamics.inside:
+        name, pair = "Dynamic MSE", (dynamics.recorded, dynamics.inside)
+    else:
+        return {}
+    return {name: " → ".join(_small(kind.spread.median) for kind in pair)}
 
 
 def next_commands(data: str, aug: str, meta: Meta) -> list[str]:
@@ -125,14 +135,15 @@ def _both_datasets(before: Summary, after: Summary) -> TableBlock:
 
 
 def _steps(quality: Quality) -> list[TableBlock]:
-    """Lengths and Dynamic MSE of each kind of step, if anything was joined."""
-    if quality.joins is None:
+    """Lengths and Dynamic MSE of each kind of step, as far as they were measured."""
+    measured: dict[str, object] = {}
+    if quality.joins:
+        measured["length in position"] = quality.joins.position
+        measured["length in normalised state"] = quality.joins.state
+    if quality.dynamics:
+        measured["Dynamic MSE"] = quality.dynamics
+    if not measured:
         return []
-    measured: dict[str, object] = {
-        "length in position": quality.joins.position,
-        "length in normalised state": quality.joins.state,
-    }
-    measured |= {"Dynamic MSE": quality.dynamics} if quality.dynamics else {}
     rows = []
     for field, title in TITLES.items():
         found = [getattr(kinds, field, None) for kinds in measured.values()]
@@ -162,8 +173,8 @@ def _details(quality: Quality) -> dict[str, str]:
     if quality.residual:
         error, where = quality.residual, "held-out" if quality.residual.held_out else "training"
         facts["inverse dynamics"] = f"error {error.error:.3g} of variance {error.variance:.3g} on {where} data"
-    facts["repeated trajectories"] = f"{quality.repeats.trajectories:.2%}"
-    facts["segments used more than once"] = f"{quality.repeats.reused:.1%} of {quality.repeats.segments:,}"
+    if quality.repeats:
+        facts["segments used more than once"] = f"{quality.repeats.reused:.1%} of {quality.repeats.segments:,}"
     if quality.calibration:
         near, overall = (
             "-" if value is None else f"{value:.3f}" for value in (quality.calibration.near, quality.calibration.all)
@@ -225,7 +236,7 @@ def quality_row(quality: Quality) -> dict[str, Any]:
         "join_ratio_state": quality.joins.state.ratio if quality.joins else None,
         **_dynamics_row(measured),
         "inverse_dynamics_error": quality.residual.error if quality.residual else None,
-        "repeated_trajectories": quality.repeats.trajectories,
+        "repeated_trajectories": quality.repeats.trajectories if quality.repeats else None,
         "nearest_state": quality.nearest.state.median,
         "rank_correlation_near": found.near if found else None,
         "rank_correlation": found.all if found else None,
@@ -237,14 +248,8 @@ def quality_row(quality: Quality) -> dict[str, Any]:
 
 def _dynamics_row(dynamics: Dynamics | None) -> dict[str, float | None]:
     """Median and 90 % quantile of the Dynamic MSE of each kind of step: a median can hide a long tail."""
-    kinds = {
-        "unrefined_joins": "unrefined_joins",
-        "refined_joins": "refined_joins",
-        "inside": "refined",
-        "recorded": "recorded",
-    }
     row: dict[str, float | None] = {}
-    for name, field in kinds.items():
-        spread = getattr(dynamics, field).spread if dynamics else None
-        row |= {f"dynamic_mse_{name}": spread and spread.median, f"dynamic_mse_{name}_p90": spread and spread.p90}
+    for name in ("unrefined_joins", "refined_joins", "inside", "recorded"):
+        kind = getattr(dynamics, name, None)
+        row |= {f"dynamic_mse_{name}": kind and kind.spread.median, f"dynamic_mse_{name}_p90": kind and kind.spread.p90}
     return row
