@@ -65,7 +65,8 @@ def test_report_on_the_toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caps
     assert page.count('src="data:image/png;base64,') == page.count("<img") == len(pictures)
     spreads = [side.cells.per_trajectory for side in (found.original, found.augmented)]
     arrow = " → ".join(f"{spread.median:.0f}" for spread in spreads)
-    for words in (arrow, "official", "profile smoke", "Progress against novelty"):
+    label = "official, embedding.training.steps=5, inverse.training.steps=5, stitcher.segment=9, "
+    for words in (arrow, label, "profile smoke", "Progress against novelty"):
         assert words in page
     assert "Dynamic MSE" not in page
     commands = unescape(page.split("<code>")[1].split("</code>")[0]).splitlines()
@@ -79,7 +80,10 @@ def test_report_on_the_toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caps
     assert "<td>2e-5 (2e-5)</td>" in page
 
     row = json.loads((tmp_path / "rows.jsonl").read_text())
-    assert row["config"] == found.config
+    assert row["config"] == quick(data).to_dict()
+    assert row["config_fingerprint"] == quick(data).fingerprint()
+    assert row["changes"]["inverse.training.steps"] == 5
+    assert row["augmented_trajectories"] == row["config"]["trajectories"] == len(made)
     assert row["augmented_cells"] == pytest.approx(found.augmented.cells.share)
 
 

@@ -5,8 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from scots.augmenters.scots import configure
 from scots.core.errors import BadInput
+from scots.core.files import append_rows
+from scots.envs import toy
 from scots.experiments.recipe import Recipe
+from scots.reporting.augmentation import AugmentationSettings
 from scots.reporting.results_page import results_document, times_table, updated_readme
 from scots.reporting.rows import QUALITY_KEY, read_rows
 
@@ -57,12 +61,28 @@ def test_every_training_has_its_own_times():
     assert second == ["maze", "official", "hd + gciql", "1", "0.1", "1.0", "2.0", "-", "0.5", "3.6"]
 
 
-def test_the_newest_row_of_a_run_counts(tmp_path: Path):
+def test_the_newest_row_of_a_result_counts(tmp_path: Path):
     path = tmp_path / "quality.jsonl"
-    line = '{{"dataset": "a", "recipe": "r", "profile": "p", "seed": {seed}, "x": {x}}}\n'
+    line = '{{"dataset": "a", "config_fingerprint": "f", "profile": "p", "seed": {seed}, "x": {x}}}\n'
     path.write_text(line.format(seed=0, x=1) + line.format(seed=1, x=2) + line.format(seed=0, x=3))
     assert [(row["seed"], row["x"]) for row in read_rows(path, QUALITY_KEY)] == [(0, 3), (1, 2)]
     path.write_text(line.format(seed=0, x=1) + "garbage\n")
     with pytest.raises(BadInput, match="line 2"):
         read_rows(path, QUALITY_KEY)
     assert read_rows(tmp_path / "absent.jsonl", QUALITY_KEY) == []
+
+
+def test_rows_of_other_settings_are_shown_beside_each_other_with_the_commands_that_make_them(tmp_path: Path):
+    """Each was once shown as "official", and the last of them alone."""
+    data = toy.make(episodes=4)
+    row = json.loads((ROOT / "results" / "quality.jsonl").read_text().splitlines()[0])
+    usual = configure(data, "laptop", "official")
+    configs = [usual, usual.changed({"trajectories": 400}), usual.changed({"stitching.novelty_weight": 9.0})]
+    rows = [row | {"dataset": toy.ID} | AugmentationSettings.of_config(config, data, 0).to_dict() for config in configs]
+    append_rows(tmp_path / "quality.jsonl", rows)
+    section = page(tmp_path).split("## Quality of augmented data")[1]
+    shown = [line.split(" | ")[1] for line in section.splitlines() if line.startswith(f"| {toy.ID}")]
+    assert shown == ["official", "official, trajectories=400", "official, stitching.novelty_weight=9"]
+    commands = [line for line in section.splitlines() if line.startswith("scots augment")]
+    start = f"scots augment {toy.ID} --out {toy.ID}-augmented.npz"
+    assert commands == [start, f"{start} --trajectories 400", f"{start} --beta 9"]

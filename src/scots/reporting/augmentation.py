@@ -5,21 +5,126 @@ All that reports know of augmenters is here. Data may come from anywhere: what i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import shlex
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from operator import itemgetter
 from pathlib import Path
+from typing import Any, Self, cast
 
 from scots.augmenters.embedding import Encoder, RawState
 from scots.augmenters.index import SegmentIndex
 from scots.augmenters.refinement import InverseDynamics
-from scots.augmenters.scots import ScotsConfig, Stitched, job_of, stitched_by
-from scots.augmenters.stitching import assemble, walk
-from scots.core.config import Seeds
+from scots.augmenters.scots import PROFILES, Recipe, ScotsConfig, Stitched, configure, job_of, stitched_by
+from scots.augmenters.stitching import RECIPES, assemble, walk
+from scots.core.config import Config, Profile, Seeds
 from scots.core.errors import BadInput
 from scots.data.npz import read_npz
 from scots.data.trajectories import Array, Meta, Trajectories
 from scots.models.cache import found
+
+OPTIONS = {
+    "trajectories": "--trajectories",
+    "stitching.stitches": "--stitches",
+    "stitching.segment": "--segment",
+    "stitching.novelty_weight": "--beta",
+    "stitching.candidates": "--candidates",
+    "stitching.min_displacement": "--min-displacement",
+    "stitching.distinct_episodes": "--distinct-episodes",
+    "refine": "--refine",
+    "encoder": "--encoder",
+}
+"""Options of `scots augment`, by the setting that they change."""
+
+
+# ------------------------------------------------------------------------------------------------------------ settings
+
+
+@dataclass(frozen=True)
+class AugmentationSettings(Config):
+    """All that decided augmented data apart from the original, and what of it differs from a named recipe."""
+
+    recipe: str  # a named recipe, "custom" where none is near, or the origin that data from elsewhere gives
+    profile: str | None  # the scale by name
+    seed: int | None
+    changes: dict[str, Any]  # dotted path -> value, where it is not the recipe's at this profile
+    config: dict[str, Any]  # all settings
+    config_fingerprint: str  # or that of the data, where it tells no config
+
+    @property
+    def label(self) -> str:
+        """The recipe and what was changed: "official", "official, trajectories=400"."""
+        return ", ".join([self.recipe, *(f"{path}={_shown(value)}" for path, value in self.changes.items())])
+
+    @classmethod
+    def of_config(cls, config: ScotsConfig, data: Trajectories, seed: int) -> Self:
+        """The settings of a config, beside the recipe for this dataset from which it differs least.
+
+        The name that a config carries proves nothing: what it says is compared.
+        """
+        recipe, changes = "custom", {}
+        if config.profile in PROFILES:
+            usual = (configure(data, cast(Profile, config.profile), cast(Recipe, name)) for name in RECIPES)
+            differing = {name: _changes(config, other) for name, other in zip(RECIPES, usual, strict=True)}
+            recipe = min(differing, key=lambda name: (len(differing[name]), name != config.recipe))
+            changes = differing[recipe]
+        return cls(recipe, config.profile, seed, changes, config.to_dict(), config.fingerprint())
+
+    @classmethod
+    def of_unknown(cls, aug: Trajectories) -> Self:
+        """The settings of data that was not stitched here, as far as its last step tells."""
+        step = aug.meta.provenance[-1] if aug.meta.provenance else {}
+        seed, origin = step.get("seed"), str(step.get("origin", "unknown"))
+        return cls(origin, None, seed, {}, step.get("config", {}), aug.fingerprint())
+
+
+def _changes(config: ScotsConfig, usual: ScotsConfig) -> dict[str, Any]:
+    """Settings that differ from the usual ones, by dotted path in order; the recipe's name is not a setting."""
+    expected, own = dict(_leaves(usual.to_dict())), sorted(_leaves(config.to_dict()), key=itemgetter(0))
+    return {path: value for path, value in own if path != "recipe" and value != expected[path]}
+
+
+def _leaves(values: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in values.items():
+        if isinstance(value, dict):
+            yield from _leaves(value, f"{prefix}{name}.")
+        else:
+            yield prefix + name, value
+
+
+def _shown(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def augment_command(dataset: str, settings: AugmentationSettings, out: str) -> str | None:
+    """The command that makes such data, with every changed setting; None for settings that no recipe is near to.
+
+    Settings for which `scots augment` has no option are set from Python.
+    """
+    if settings.recipe not in RECIPES:
+        return None
+    changes = dict(settings.changes)
+    if changes.get("stitcher.segment") == changes.get("stitching.segment"):
+        changes.pop("stitcher.segment", None)  # one option sets both
+    if all(path in OPTIONS and value is not None for path, value in changes.items()):
+        words = ["scots", "augment", dataset, "--out", out]
+        words += ["--profile", settings.profile or "laptop"] if settings.profile != "laptop" else []
+        words += ["--recipe", settings.recipe] if settings.recipe != "official" else []
+        words += [word for path, value in changes.items() for word in _option(path, value)]
+        return shlex.join([*words, *(["--seed", str(settings.seed)] if settings.seed else [])])
+    named = "".join(f", {path.replace('.', '__')}={value!r}" for path, value in changes.items())
+    made = f"scots.augment(scots.load({dataset!r}), {settings.profile!r}, {settings.recipe!r}, {settings.seed}{named})"
+    return shlex.join(["python", "-c", f"import scots; {made}.save({out!r})"])
+
+
+def _option(path: str, value: Any) -> list[str]:
+    if isinstance(value, bool):
+        return [OPTIONS[path] if value else OPTIONS[path].replace("--", "--no-")]
+    return [OPTIONS[path], _shown(value)]
+
+
+# -------------------------------------------------------------------------------------------------------------- models
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,10 +152,9 @@ class Walker:
 
 @dataclass(frozen=True, eq=False)
 class Augmentation:
-    """What is known of how augmented data was made, and what is still cached of it."""
+    """How augmented data was made, and what is still cached of the models that made it."""
 
-    config: ScotsConfig | None = None
-    seed: int | None = None
+    settings: AugmentationSettings
     encoder: Encoder | None = None
     inverse: InverseDynamics | None = None
     walker: Walker | None = None
@@ -70,7 +174,9 @@ def augmentation_of(data: Trajectories, aug: Trajectories) -> Augmentation:
             "give the data it was made from"
         )
     stitched = _stitched(aug.meta)
-    return Augmentation() if stitched is None else _scots(data, stitched)
+    if stitched is None:
+        return Augmentation(AugmentationSettings.of_unknown(aug))
+    return _scots(data, stitched)
 
 
 def _check_comparable(data: Trajectories, aug: Trajectories) -> None:
@@ -94,8 +200,7 @@ def _stitched(meta: Meta) -> Stitched | None:
 def _scots(data: Trajectories, made: Stitched) -> Augmentation:
     config, folder = made.config, Path(job_of(data, made.config, made.seed).inputs)
     return Augmentation(
-        config=config,
-        seed=made.seed,
+        settings=AugmentationSettings.of_config(config, data, made.seed),
         encoder=made.embedding() if config.encoder == "temporal" else RawState(data),
         inverse=found(InverseDynamics, config.inverse, made.source, made.seed),
         walker=Walker(folder, config) if (folder / "index").exists() else None,

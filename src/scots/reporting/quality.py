@@ -12,13 +12,12 @@ import numpy as np
 from scots import datasets as sources
 from scots.augmenters.embedding import Encoder
 from scots.augmenters.refinement import InverseDynamics
-from scots.augmenters.stitching import RECIPES, StitchingConfig
 from scots.core.config import Config, Seeds
 from scots.data.inspection import position_columns
 from scots.data.trajectories import Normalizer, Trajectories
 from scots.envs.maze import Maze, maze_of
 from scots.evaluation.rollout import origin_of
-from scots.reporting.augmentation import augmentation_of
+from scots.reporting.augmentation import AugmentationSettings, augmentation_of
 from scots.reporting.metrics import (
     FINE,
     Calibration,
@@ -73,10 +72,7 @@ class Quality(Config):
     """Everything that was measured about an augmented dataset. Printing it gives a summary to read."""
 
     dataset: str | None  # id of the original
-    recipe: str | None  # the stitching choices by name, if they are those of a recipe
-    profile: str | None  # the scale by name
-    config: str | None  # fingerprint of the augmentation's config
-    seed: int | None  # of the augmentation
+    augmentation: AugmentationSettings
     sample_seed: int  # of what was drawn to be measured
     origin: str  # of the augmented data, step by step
     original: Summary
@@ -92,14 +88,6 @@ class Quality(Config):
         from scots.reporting.quality_document import quality_document  # which needs this class
 
         return quality_document(self).text()
-
-
-def _recipe(config: StitchingConfig) -> str | None:
-    """The recipe by name. The threshold does not count: it is set by the kind of data."""
-    for name, choices in RECIPES.items():
-        if all(getattr(config, field) == value for field, value in choices.items() if field != "min_displacement"):
-            return name
-    return None
 
 
 # ------------------------------------------------------------------------------------------------------------- report
@@ -125,10 +113,7 @@ def report(data: Trajectories, aug: Trajectories, *, encoder: Encoder | None = N
     latent = latent_cells(original, encoder, seed) if encoder else None
     return Quality(
         dataset=data.meta.dataset,
-        recipe=_recipe(made.config.stitching) if made.config else None,
-        profile=made.config.profile if made.config else None,
-        config=made.config.fingerprint() if made.config else None,
-        seed=made.seed,
+        augmentation=made.settings,
         sample_seed=seed,
         origin=origin_of(aug.meta),
         original=_summary(data, original, grids, latent, maze),

@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Sequence
-from datetime import UTC, datetime
-from importlib.metadata import version
 from typing import Any
 
 import numpy as np
 
+from scots.core.versions import code_version, now, package_versions
 from scots.data.trajectories import Meta
 from scots.evaluation.control import controller_of
 from scots.reporting.document import Commands, Document, Facts, Paragraph, Picture, Section, TableBlock
@@ -31,7 +30,8 @@ def quality_document(
 ) -> Document:
     """All that was measured. `commands` are worth typing next, `name` is what the user calls data without an id."""
     before, after = quality.original, quality.augmented
-    scale = f" at profile {quality.profile}" if quality.profile else ""
+    profile = quality.augmentation.profile
+    scale = f" at profile {profile}" if profile else ""
     lead = (
         f"{after.trajectories:,} trajectories of about {after.states / after.trajectories:,.0f} states, made from "
         f"{before.trajectories:,} of about {before.states / before.trajectories:,.0f}{scale}. Arrows lead from the "
@@ -185,11 +185,18 @@ def _details(quality: Quality) -> dict[str, str]:
 
 
 def _provenance(quality: Quality) -> dict[str, object]:
-    row = quality_row(quality)
-    names = ("dataset", "recipe", "profile", "seed", "config")
-    facts = {name: row[name] for name in names if row[name] is not None}
-    versions = ", ".join(f"{name} {number}" for name, number in row["versions"].items())
-    return {**facts, "origin": quality.origin, "versions": versions, "measured": row["date"].partition("T")[0]}
+    made, row = quality.augmentation, quality_row(quality)
+    facts = {
+        "dataset": quality.dataset,
+        "augmentation": made.label,
+        "profile": made.profile,
+        "seed": made.seed,
+        "fingerprint": made.config_fingerprint,
+        "origin": quality.origin,
+        "versions": ", ".join(f"{name} {number}" for name, number in row["versions"].items()),
+        "measured": f"{row['date'].partition('T')[0]} by {row['commit']}",
+    }
+    return {name: value for name, value in facts.items() if value is not None}
 
 
 def _small(value: float) -> str:
@@ -217,8 +224,8 @@ def _range(spread: Spread) -> str:
 
 
 def quality_row(quality: Quality) -> dict[str, Any]:
-    """The few numbers that runs are compared by, as one flat row; what was not measured is None."""
-    row: dict[str, Any] = {name: getattr(quality, name) for name in ("dataset", "recipe", "profile", "config", "seed")}
+    """How the data was made and the few numbers that runs are compared by; what was not measured is None."""
+    row: dict[str, Any] = {"dataset": quality.dataset, **quality.augmentation.to_dict()}
     for side, summary in (("original", quality.original), ("augmented", quality.augmented)):
         row |= {
             f"{side}_trajectories": summary.trajectories,
@@ -241,9 +248,8 @@ def quality_row(quality: Quality) -> dict[str, Any]:
         "rank_correlation_near": found.near if found else None,
         "rank_correlation": found.all if found else None,
     }
-    packages = ("scots", "torch", "faiss-cpu", *(("mujoco", "ogbench") if measured else ()))
-    versions = {name: version(name) for name in packages}
-    return {**row, "versions": versions, "date": datetime.now(UTC).isoformat(timespec="seconds")}
+    versions = package_versions("torch", "faiss-cpu", *(("mujoco", "ogbench") if measured else ()))
+    return {**row, "versions": versions, "commit": code_version(), "date": now()}
 
 
 def _dynamics_row(dynamics: Dynamics | None) -> dict[str, float | None]:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import fields
 from pathlib import Path
 
 from scots.core.files import write_text
 from scots.experiments.pipeline import EPISODES
 from scots.experiments.recipe import Recipe
 from scots.experiments.tables import TABLES
+from scots.reporting.augmentation import AugmentationSettings, augment_command
 from scots.reporting.document import Block, Commands, Document, Paragraph, Section, TableBlock
 from scots.reporting.rows import EVALUATION_KEY, PLANS_KEY, QUALITY_KEY, Row, identity, read_rows
 from scots.reporting.success import comparison_table
@@ -48,14 +51,19 @@ STUDIES = {
     "candidates": "The trained planner as the best of several candidates",
 }
 
-QUALITY_NOTE = """Before → after: original and augmented data, or joins without and with refinement. Dynamic MSE is the
-median squared distance between the next state and where the simulator gets by the labelled action, with the 90 %
-quantile beside it; `inside` is the same inside refined segments. The last column is the rank correlation of latent
-distance with shortest-path length."""
+QUALITY_NOTE = """A row is what its command made at its commit: the settings of a recipe change with the code. Before
+→ after: original and augmented data, or joins without and with refinement. Dynamic MSE is the median squared distance
+between the next state and where the simulator gets by the labelled action, with the 90 % quantile beside it; `inside`
+is the same inside refined segments. The last column is the rank correlation of latent distance with shortest-path
+length."""
 
 QUALITY_COLUMNS: dict[str, Callable[[Row], str]] = {
     "dataset": lambda row: f"{row['dataset']}",
-    "recipe, profile, seed": lambda row: f"{row['recipe']}, {row['profile']}, {row['seed']}",
+    "augmentation": lambda row: _settings_of(row).label,
+    "profile": lambda row: f"{row['profile'] or '-'}",
+    "seed": lambda row: _number(row["seed"], "{}"),
+    "commit": lambda row: f"{row['commit'][:7]}",
+    "trajectories": lambda row: f"{row['original_trajectories']:,} → {row['augmented_trajectories']:,}",
     "states": lambda row: f"{row['original_states']:,} → {row['augmented_states']:,}",
     "free cells visited": lambda row: _pair(row, "cells", "{:.0%}"),
     "cells per trajectory": lambda row: _pair(row, "cells_per_trajectory", "{:.0f}"),
@@ -129,6 +137,23 @@ def _plans(rows: Sequence[Row], studies: Sequence[str]) -> list[Block]:
     return [Commands(["python benchmarks/plans.py"]), Paragraph(PLANS_NOTE), *tables]
 
 
+def _settings_of(row: Row) -> AugmentationSettings:
+    """How the augmented data of a quality row was made."""
+    return AugmentationSettings.from_dict({field.name: row[field.name] for field in fields(AugmentationSettings)})
+
+
+def _quality_commands(rows: Sequence[Row]) -> list[str]:
+    """What makes and measures the data of each row, as far as it can be said in a command."""
+    commands: dict[str, None] = {}  # in order, each pair once
+    for row in rows:
+        data = row["dataset"] or "DATA"
+        out = f"{data}-augmented.npz"
+        if command := augment_command(data, _settings_of(row), out):
+            report = ["scots", "report", data, out, "--out", "report", "--keep", "results/quality.jsonl"]
+            commands[f"{command}\n{shlex.join(report)}"] = None
+    return [line for pair in commands for line in pair.splitlines()]
+
+
 def _quality_table(rows: Sequence[Row]) -> TableBlock:
     return TableBlock([*QUALITY_COLUMNS], [[cell(row) for cell in QUALITY_COLUMNS.values()] for row in rows])
 
@@ -140,7 +165,7 @@ def results_document(folder: Path) -> Document:
     """All results, from the rows in a folder."""
     evaluations = evaluation_rows(folder)
     plans = read_rows(folder / "plans.jsonl", PLANS_KEY)
-    quality = read_rows(folder / "quality.jsonl", QUALITY_KEY)
+    quality = sorted(read_rows(folder / "quality.jsonl", QUALITY_KEY), key=lambda row: str(row["dataset"]))
     studies = [study for study in STUDIES if any(row["study"] == study for row in plans)]
     sections = [
         Section(table.title, [Commands([f"scots table {name} --seeds 0 1 2"]), comparison_table(table, evaluations)])
@@ -152,8 +177,7 @@ def results_document(folder: Path) -> Document:
     ]
     if studies:
         sections.append(Section("Plans on pointmaze-giant-stitch-v0", _plans(plans, studies)))
-    commands = ["scots augment DATA --out AUG", "scots report DATA AUG --out DIR --keep FILE"]
-    blocks: list[Block] = [Commands(commands), _quality_table(quality), Paragraph(QUALITY_NOTE)]
+    blocks: list[Block] = [Commands(_quality_commands(quality)), _quality_table(quality), Paragraph(QUALITY_NOTE)]
     sections.append(Section("Quality of augmented data", blocks))
     return Document("Results", LEAD, sections)
 
