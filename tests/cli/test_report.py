@@ -1,7 +1,9 @@
 """`scots report` from end to end on the toy corridor: augment, report, pictures, and a row that is kept."""
 
 import json
+import runpy
 import shlex
+import sys
 from dataclasses import replace
 from html import unescape
 from pathlib import Path
@@ -13,12 +15,22 @@ from pictures import frames_of, share_drawn
 
 from scots.augmenters.scots import ScotsConfig, augment, configure
 from scots.cli import Command, main
+from scots.data import formats
 from scots.data.trajectories import Meta, Trajectories
 from scots.envs import toy
 from scots.reporting import plots as figures
 from scots.reporting.metrics import Distribution, Dynamics
 from scots.reporting.quality import Quality
 from scots.reporting.quality_document import quality_document
+
+ROOT = Path(__file__).parents[2]
+
+
+def parse(command: str) -> None:
+    """Fail if the command line does not know this command or one of its options."""
+    program, *words = shlex.split(command)
+    assert program == "scots"
+    tyro.cli(Command, args=words, config=(tyro.conf.OmitArgPrefixes,))
 
 
 def quick(data: Trajectories) -> ScotsConfig:
@@ -69,9 +81,8 @@ def test_report_on_the_toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caps
     for words in (arrow, label, "profile smoke", "Progress against novelty"):
         assert words in page
     assert "Dynamic MSE" not in page
-    commands = unescape(page.split("<code>")[1].split("</code>")[0]).splitlines()
-    for command in commands:
-        tyro.cli(Command, args=shlex.split(command)[1:], config=(tyro.conf.OmitArgPrefixes,))
+    for command in unescape(page.split("<code>")[1].split("</code>")[0]).splitlines():
+        parse(command)
 
     steps = Distribution.of(np.full(9, 2e-5))
     simulated = replace(found, dynamics=Dynamics(steps, steps, steps, steps, None))
@@ -113,3 +124,35 @@ def test_report_without_models_has_what_needs_none(
     assert main(words) == 0
     assert "cells visited" in capsys.readouterr().out
     assert sorted(path.stem for path in (tmp_path / "again").glob("*.png")) == ["coverage", "trajectories"]
+
+
+def test_every_command_of_the_results_page_can_be_typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Every option is known, nothing that is needed is left out, and datasets and columns are those of the table."""
+    monkeypatch.setenv("SCOTS_HOME", str(tmp_path))
+    blocks = (ROOT / "docs" / "results.md").read_text().split("```\n")[1::2]
+    commands = [line for block in blocks for line in block.splitlines()]
+    assert len(commands) > 10
+    for command in commands:
+        program, *words = shlex.split(command)
+        if program == "scots":
+            parse(command)
+        else:
+            assert program == "python"
+            read_first_file_of(words, monkeypatch)
+        if words[0] == "table":
+            assert main([word for word in words if word not in ("--keep", words[-1])] + ["--dry-run"]) == 0
+
+
+def read_first_file_of(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run a benchmark until it reads its data: its arguments are right then."""
+
+    class Reading(Exception):
+        pass
+
+    def read(path: Path) -> None:
+        raise Reading
+
+    monkeypatch.setattr(formats, "read", read)
+    monkeypatch.setattr(sys, "argv", words)
+    with pytest.raises(Reading):
+        runpy.run_path(str(ROOT / words[0]), run_name="__main__")

@@ -10,6 +10,7 @@ from scots.core.errors import BadInput
 from scots.core.files import append_rows
 from scots.envs import toy
 from scots.experiments.recipe import Recipe
+from scots.experiments.tables import TABLES
 from scots.reporting.augmentation import AugmentationSettings
 from scots.reporting.results_page import results_document, times_table, updated_readme
 from scots.reporting.rows import QUALITY_KEY, read_rows
@@ -86,3 +87,36 @@ def test_rows_of_other_settings_are_shown_beside_each_other_with_the_commands_th
     commands = [line for line in section.splitlines() if line.startswith("scots augment")]
     start = f"scots augment {toy.ID} --out {toy.ID}-augmented.npz"
     assert commands == [start, f"{start} --trajectories 400", f"{start} --beta 9"]
+
+
+def test_commands_name_the_datasets_columns_and_seeds_that_were_run(tmp_path: Path):
+    """Rows of other seeds have another command: none claims more than what was run."""
+    table, dataset = TABLES["candidates"], "pointmaze-medium-stitch-v0"
+    recipes = {column: recipe(dataset).plain(dataset, "laptop") for column, recipe in table.recipes.items()}
+    row = json.loads((ROOT / "results" / "evaluations.jsonl").read_text().splitlines()[0]) | {"dataset": dataset}
+    rows = [
+        row | {"recipe": recipes[column].to_dict(), "seed": seed, "training_seed": training_seed}
+        for column, seed, training_seed in (
+            ("SCoTS, 1", 0, 0),
+            ("SCoTS, 2", 0, 0),
+            ("SCoTS, 4", 0, 0),
+            ("SCoTS, 4", 3, 0),
+            ("SCoTS, 1", 0, 7),
+        )
+    ]
+    append_rows(tmp_path / "evaluations.jsonl", rows)
+    section = page(tmp_path).split(f"## {table.title}")[1].split("```")[1]
+    start = f"scots table candidates --datasets {dataset} --columns"
+    end = "--keep results/evaluations.jsonl"
+    assert section.strip().splitlines() == [
+        f"{start} 'SCoTS, 1' 'SCoTS, 2' --seeds 0 {end}",
+        f"{start} 'SCoTS, 1' --seeds 0 --training-seed 7 {end}",
+        f"{start} 'SCoTS, 4' --seeds 0 3 {end}",
+    ]
+
+
+def test_a_folder_without_rows_has_a_page_too(tmp_path: Path):
+    text = page(tmp_path)
+    assert "(100±0)" in text  # the published numbers stand alone
+    assert "Quality of augmented data" not in text
+    assert "draws" not in text

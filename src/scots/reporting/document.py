@@ -141,7 +141,7 @@ class TableBlock:
 
     def html(self) -> str:
         """A table with headers of columns and of rows; it scrolls by itself where it is too wide."""
-        caption = f"<caption>{escape(self.caption)}</caption>\n" if self.caption else ""
+        caption = f"<caption>{_html_prose(self.caption)}</caption>\n" if self.caption else ""
         head = "".join(f'<th scope="col">{escape(name)}</th>' for name in self.header)
         body = "\n".join(_html_row([_html_cell(cell) for cell in row]) for row in self.rows)
         return (
@@ -174,7 +174,7 @@ class Picture:
             raise BadInput(f"{self.path}: cannot read the picture: {error.strerror}") from error
         title, kind = escape(self.title), mimetypes.guess_type(self.path)[0]
         image = f'<img alt="{title}" src="data:{kind};base64,{data}">'
-        return f"<figure>\n{image}\n<figcaption><b>{title}.</b> {escape(self.caption)}</figcaption>\n</figure>"
+        return f"<figure>\n{image}\n<figcaption><b>{title}.</b> {_html_prose(self.caption)}</figcaption>\n</figure>"
 
 
 @dataclass(frozen=True)
@@ -254,8 +254,13 @@ class Document:
 # -------------------------------------------------------------------------------------------------------------- words
 
 
+def short_number(value: float) -> str:
+    """Two significant digits, with an exponent as short as people write it: 140, 0.0035, 1.7e-5."""
+    return f"{value:.0f}" if value >= 100 else re.sub("e-0+", "e-", f"{value:.2g}")
+
+
 def _wrapped(words: str, width: int) -> str:
-    return textwrap.fill(words, width, break_long_words=False, break_on_hyphens=False)
+    return textwrap.fill(" ".join(words.split()), width, break_long_words=False, break_on_hyphens=False)
 
 
 def _underlined(words: str, line: str) -> str:

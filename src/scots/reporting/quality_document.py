@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Sequence
 from typing import Any
@@ -12,7 +11,7 @@ import numpy as np
 from scots.core.versions import code_version, now, package_versions
 from scots.data.trajectories import Meta
 from scots.evaluation.control import controller_of
-from scots.reporting.document import Commands, Document, Facts, Paragraph, Picture, Section, TableBlock
+from scots.reporting.document import Commands, Document, Facts, Paragraph, Picture, Section, TableBlock, short_number
 from scots.reporting.metrics import NEAR_CELLS, Distribution, Dynamics, Nearest, Spread, Visits
 from scots.reporting.quality import Quality, Summary
 
@@ -80,7 +79,7 @@ def _dynamics_fact(dynamics: Dynamics) -> dict[str, str]:
         name, pair = "Dynamic MSE", (dynamics.recorded, dynamics.inside)
     else:
         return {}
-    return {name: " → ".join(_small(kind.spread.median) for kind in pair)}
+    return {name: " → ".join(short_number(kind.spread.median) for kind in pair)}
 
 
 def next_commands(data: str, aug: str, meta: Meta) -> list[str]:
@@ -199,13 +198,8 @@ def _provenance(quality: Quality) -> dict[str, object]:
     return {name: value for name, value in facts.items() if value is not None}
 
 
-def _small(value: float) -> str:
-    """Two digits, with an exponent as short as people write it: 1.7e-5."""
-    return re.sub(r"e-0+", "e-", f"{value:.2g}")
-
-
 def _median(found: Distribution | None) -> str:
-    return f"{_small(found.spread.median)} ({_small(found.spread.p90)})" if found else "-"
+    return f"{short_number(found.spread.median)} ({short_number(found.spread.p90)})" if found else "-"
 
 
 def _visited(grid: Visits) -> str:

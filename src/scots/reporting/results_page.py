@@ -8,14 +8,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import fields
 from pathlib import Path
 
+import numpy as np
+
 from scots.core.files import write_text
+from scots.evaluation.control import controller_of
+from scots.evaluation.rollout import REGISTERED_LIMIT
 from scots.experiments.pipeline import EPISODES
 from scots.experiments.recipe import Recipe
-from scots.experiments.tables import TABLES
+from scots.experiments.tables import TABLES, Table
 from scots.reporting.augmentation import AugmentationSettings, augment_command
-from scots.reporting.document import Block, Commands, Document, Paragraph, Section, TableBlock
+from scots.reporting.document import Block, Commands, Document, Paragraph, Section, TableBlock, short_number
+from scots.reporting.metrics import NEAR_CELLS
 from scots.reporting.rows import EVALUATION_KEY, PLANS_KEY, QUALITY_KEY, Row, identity, read_rows
-from scots.reporting.success import comparison_table
+from scots.reporting.success import comparison_table, rows_of
 
 PROFILE = "laptop"
 """The profile whose results the pages show."""
@@ -23,81 +28,72 @@ STAGES = ("collect", "augment", "learner", "controller")
 LINE_KEY = ("dataset", "recipe", "training_seed")
 """Fields of an evaluation row that decide the stages before the evaluation."""
 TABLE_BEGIN, TABLE_END = "<!-- results: made by `make results` -->", "<!-- end of results -->"
+PAPER_HOURS = {"augment": 9.3, "learner": 18, "controller": 2.5}
+"""What the paper reports for its stages, on an A10 GPU."""
 
-LEAD = """Made by `make results` from the rows in `results/`; a test fails if this page is stale. Every row was measured
-by the command above its table, on data collected here unless it says otherwise."""
-
-SUCCESS_NOTE = """Success in per cent, the mean over five tasks with 50 episodes each per seed, and its 95 % bootstrap
-interval over episodes, which has no width where all of them end alike; in brackets the paper's mean ± deviation over
-five seeds. Ours: profile `laptop`, evaluated with the seeds of the command as far as they were run, each network
-trained once, or as often as the table of times says (`--training-seed`). SCoTS follows the best of eight plans unless a
-column says otherwise, HD the only one. `steps` is the limit of an episode: 1000 is OGBench's, 2000 that of the paper's
-reference code for the giant maze, with which its numbers were made."""
-
-TIME_NOTE = """Wall minutes on two cores; what has a dash was not measured and is not in the sum. The line of
-pointmaze-large with training seed 1 was made from nothing and had both cores for itself; the others shared them with
-other work. `augment` is the training of its networks and the stitching of five million states, or stitching alone where
-an earlier run had left the networks, as on pointmaze-giant: together they took 12.7 minutes there. Networks that two
-lines share are counted in both. The paper reports 9.3, 18 and 2.5 hours of an A10 for `augment`, `learner` and
-`controller`."""
-
-PLANS_NOTE = """A plan is clean if none of its places lies inside a wall: over 200 random pairs of states, and over the
-tasks with 20 starts and goals each. Time is that of one core."""
-
-STUDIES = {
-    "training": "What makes the planner learn: variants of profile `laptop`, each for about four minutes",
-    "solver": "The trained planner by solver and network calls",
-    "temperature": "The trained planner by the spread of the noise it begins from",
-    "candidates": "The trained planner as the best of several candidates",
-}
-
-QUALITY_NOTE = """A row is what its command made at its commit: the settings of a recipe change with the code. Before
-→ after: original and augmented data, or joins without and with refinement. Dynamic MSE is the median squared distance
-between the next state and where the simulator gets by the labelled action, with the 90 % quantile beside it; `inside`
-is the same inside refined segments. The last column is the rank correlation of latent distance with shortest-path
-length."""
-
-QUALITY_COLUMNS: dict[str, Callable[[Row], str]] = {
-    "dataset": lambda row: f"{row['dataset']}",
-    "augmentation": lambda row: _settings_of(row).label,
-    "profile": lambda row: f"{row['profile'] or '-'}",
-    "seed": lambda row: _number(row["seed"], "{}"),
-    "commit": lambda row: f"{row['commit'][:7]}",
-    "trajectories": lambda row: f"{row['original_trajectories']:,} → {row['augmented_trajectories']:,}",
-    "states": lambda row: f"{row['original_states']:,} → {row['augmented_states']:,}",
-    "free cells visited": lambda row: _pair(row, "cells", "{:.0%}"),
-    "cells per trajectory": lambda row: _pair(row, "cells_per_trajectory", "{:.0f}"),
-    "states in walls": lambda row: _number(row["augmented_states_in_walls"], "{:.3%}"),
-    "join step / inside": lambda row: _number(row["join_ratio_position"], "{:.2f}"),
-    "Dynamic MSE at joins": lambda row: _arrow(row["dynamic_mse_unrefined_joins"], row["dynamic_mse_refined_joins"]),
-    "its 90 %": lambda row: _arrow(row["dynamic_mse_unrefined_joins_p90"], row["dynamic_mse_refined_joins_p90"]),
-    "inside, its 90 %": lambda row: (
-        f"{_number(row['dynamic_mse_inside'], '{:.2g}')}, {_number(row['dynamic_mse_inside_p90'], '{:.2g}')}"
-    ),
-    "φ and path length, ≤ 8 cells": lambda row: _number(row["rank_correlation_near"], "{:.3f}"),
-}
-"""Columns of the quality table: title -> cell of a row."""
+LEAD = """Made by `make results` from the rows in `results/`; a test fails if this page is stale. The commands above a
+table are those that measured its rows."""
 
 
-def _number(value: float | None, pattern: str) -> str:
-    return "-" if value is None else pattern.format(value)
+# ------------------------------------------------------------------------------------------------------------- success
 
 
-def _pair(row: Row, name: str, pattern: str) -> str:
-    return f"{pattern.format(row[f'original_{name}'])} → {pattern.format(row[f'augmented_{name}'])}"
-
-
-def _arrow(before: float | None, after: float | None) -> str:
-    return "-" if before is None or after is None else f"{before:.2g} → {after:.2g}"
-
-
-# -------------------------------------------------------------------------------------------------------------- tables
-
-
-def evaluation_rows(folder: Path) -> list[Row]:
+def _evaluation_rows(folder: Path) -> list[Row]:
     """The evaluations that the pages show: those of one profile with all episodes of a task."""
     rows = read_rows(folder / "evaluations.jsonl", EVALUATION_KEY)
     return [row for row in rows if row["profile"] == PROFILE and row["episodes"] == EPISODES[PROFILE]]
+
+
+def _success_notes(rows: Sequence[Row]) -> list[Block]:
+    """How to read the tables of success rates, as far as it holds of all rows."""
+    measured = f"""Success rate in per cent: the mean over tasks and evaluation seeds, with {EPISODES[PROFILE]} episodes
+        of each task per seed, and its 95 % bootstrap interval over episodes, which has no width where all episodes end
+        alike. In brackets the paper's mean ± standard deviation over five seeds. `steps` is the step limit of an
+        episode: {REGISTERED_LIMIT} is OGBench's; a larger one is that of the paper's reference code, with which its
+        numbers were made."""
+    origins = " or ".join(f'"{origin}"' for origin in sorted({row["origin"] for row in rows}))
+    drawn = {augmented: _plans_drawn(rows, augmented) for augmented in (True, False)}
+    made = f"""Profile `{PROFILE}`; origin of the training data: {origins}. Unless a column says otherwise, a planner
+        that was trained on augmented data draws {drawn[True]} at a time and follows the best, one that was trained on
+        the original data draws {drawn[False]}."""
+    return [Paragraph(measured), Paragraph(made)] if rows else [Paragraph(measured)]
+
+
+def _plans_drawn(rows: Sequence[Row], augmented: bool) -> str:
+    """How many plans are drawn at a time, of rows that follow plans as is usual for their data."""
+    own = [row for row in rows if row["execution"] and not row["recipe"]["settings"]]
+    counts = sorted({row["execution"]["candidates"] for row in own if bool(row["recipe"]["augment"]) == augmented})
+    return " or ".join(map(str, counts)) + (" plan" if counts == [1] else " plans")
+
+
+def _table_commands(name: str, table: Table, rows: Sequence[Row]) -> list[str]:
+    """The commands that measured a table: one for all datasets and columns that were run with the same seeds."""
+    groups: dict[tuple[int, tuple[int, ...], tuple[str, ...]], list[str]] = {}
+    for dataset in table.published:
+        columns: dict[tuple[int, tuple[int, ...]], list[str]] = {}
+        for column in table.columns:
+            own = rows_of(table, column, dataset, rows)
+            for training_seed in sorted({row["training_seed"] for row in own}):
+                seeds = sorted({row["seed"] for row in own if row["training_seed"] == training_seed})
+                columns.setdefault((training_seed, tuple(seeds)), []).append(column)
+        for (training_seed, run), shown in columns.items():
+            groups.setdefault((training_seed, run, tuple(shown)), []).append(dataset)
+    commands = []
+    for (training_seed, run, shown_columns), datasets in groups.items():
+        words = ["scots", "table", name, "--datasets", *datasets, "--columns", *shown_columns]
+        words += ["--seeds", *map(str, run), *(["--training-seed", str(training_seed)] if training_seed else [])]
+        commands.append(shlex.join([*words, "--keep", "results/evaluations.jsonl"]))
+    return commands or [f"scots table {name}"]
+
+
+# ---------------------------------------------------------------------------------------------------------------- time
+
+
+def _time_note() -> str:
+    hours = ", ".join(f"{hours:g} hours for `{stage}`" for stage, hours in PAPER_HOURS.items())
+    return f"""Wall minutes of each stage on two CPU cores, which other work may have shared. A dash: not measured, and
+        not in the sum. `augment` includes the training of its networks, unless an earlier run had left them in the
+        cache. A stage that several lines share is counted in each of them. The paper reports {hours}, on an A10 GPU."""
 
 
 def times_table(rows: Sequence[Row]) -> TableBlock:
@@ -116,29 +112,114 @@ def times_table(rows: Sequence[Row]) -> TableBlock:
         recipe = Recipe.from_dict(first["recipe"])
         made = [first["dataset"], recipe.augment or "original", recipe.learner_name, str(first["training_seed"])]
         lines.append([*made, *minutes])
-    return TableBlock(["dataset", "data", "what acts", "training seed", *STAGES, "evaluation", "in all"], lines)
+    return TableBlock(["dataset", "data", "what acts", "training seed", *STAGES, "evaluation", "total"], lines)
+
+
+# --------------------------------------------------------------------------------------------------------------- plans
+
+
+STUDIES = {
+    "training": "Settings of the planner: variants of profile `laptop`, each trained for {minutes} processor minutes",
+    "solver": "The trained planner by solver and number of network calls",
+    "temperature": "The trained planner by the standard deviation of the noise that it starts from",
+    "candidates": "The trained planner by the number of candidates, of which it keeps the best",
+}
+
+PLANS_NOTE = """A plan is clean if none of its positions lies inside a wall: over random pairs of states, and over the
+starts and goals of each task in turn. Time is that of one core."""
+
+
+def _plans(rows: Sequence[Row]) -> list[Section]:
+    """A section per dataset that plans were studied on."""
+    return [
+        Section(
+            f"Plans on {dataset}",
+            [
+                Commands(_plans_commands(dataset, own)),
+                Paragraph(PLANS_NOTE),
+                *(_plans_table(own, study) for study in STUDIES if any(row["study"] == study for row in own)),
+            ],
+        )
+        for dataset in dict.fromkeys(row["dataset"] for row in rows)
+        if (own := [row for row in rows if row["dataset"] == dataset])
+    ]
+
+
+def _plans_commands(dataset: str, rows: Sequence[Row]) -> list[str]:
+    agent, minutes = controller_of(dataset), [row["minutes"] for row in rows if "minutes" in row]
+    embedding = '"${SCOTS_HOME:-$HOME/.scots}"/artifacts/temporaldistance-*'
+    commands = [f"scots augment {dataset} --out augmented.npz"]
+    if minutes:
+        commands.append(f"python benchmarks/plans.py train augmented.npz --minutes {np.median(minutes):.0f}")
+    return [
+        *commands,
+        "scots train hd --data augmented.npz --out hd",
+        f"scots train {agent} --data {dataset} --out {agent}",
+        f"python benchmarks/plans.py draw hd --data augmented.npz --embedding {embedding} --controller {agent}",
+    ]
 
 
 def _plans_table(rows: Sequence[Row], study: str) -> TableBlock:
     """One study of plans; columns that none of its rows fills are left out."""
-    header = ["variant", "clean pairs", "clean plans of tasks 1 to 5", "places in walls", "steps", "time"]
+    header = ["variant", "clean, random pairs", "clean, by task", "positions in walls", "training steps", "time"]
+    own = [row for row in rows if row["study"] == study]
     lines = []
-    for row in (row for row in rows if row["study"] == study):
+    for row in own:
         tasks = ", ".join(f"{share:.0%}" for share in row["clean_tasks"])
         spent = f"{row['minutes']:.1f} min" if "minutes" in row else f"{row['seconds']:.0f} s"
         shares = [f"{row['clean_pairs']:.0%}", tasks, f"{row['places_in_walls']:.1%}"]
         lines.append([row["variant"], *shares, f"{row.get('steps', '')}", spent])
     filled = [n for n in range(len(header)) if any(line[n] for line in lines)]
-    return TableBlock([header[n] for n in filled], [[line[n] for n in filled] for line in lines], STUDIES[study])
+    minutes = [row["minutes"] for row in own if "minutes" in row]
+    caption = STUDIES[study].format(minutes=f"{min(minutes):.1f} to {max(minutes):.1f}" if minutes else "some")
+    return TableBlock([header[n] for n in filled], [[line[n] for n in filled] for line in lines], caption)
 
 
-def _plans(rows: Sequence[Row], studies: Sequence[str]) -> list[Block]:
-    tables = [_plans_table(rows, study) for study in studies]
-    return [Commands(["python benchmarks/plans.py"]), Paragraph(PLANS_NOTE), *tables]
+# ------------------------------------------------------------------------------------------------------------- quality
+
+
+QUALITY_NOTE = f"""A row is what its command made at its commit: the settings of a recipe change with the code. Arrows
+lead from the original to the augmented data or, at joins, from before to after refinement. The step ratio divides the
+median length of refined steps at joins by that inside segments. Dynamic MSE is the squared distance between the next
+state and where the simulator gets by the labelled action: its median, and its 90 % quantile in brackets. The rank
+correlation is that of latent distance with the length of the shortest path, for pairs of states at most {NEAR_CELLS}
+maze cells apart."""
+
+QUALITY_COLUMNS: dict[str, Callable[[Row], str]] = {
+    "dataset": lambda row: f"{row['dataset']}",
+    "augmentation": lambda row: _settings_of(row).label,
+    "profile": lambda row: f"{row['profile'] or '-'}",
+    "seed": lambda row: _number(row["seed"], "{}"),
+    "commit": lambda row: f"{row['commit'][:7]}",
+    "trajectories": lambda row: _pair(row, "trajectories", "{:,}"),
+    "states": lambda row: _pair(row, "states", "{:,}"),
+    "cells visited": lambda row: _pair(row, "cells", "{:.0%}"),
+    "cells per trajectory": lambda row: _pair(row, "cells_per_trajectory", "{:.0f}"),
+    "states in walls": lambda row: _number(row["augmented_states_in_walls"], "{:.3%}"),
+    "step ratio": lambda row: _number(row["join_ratio_position"], "{:.2f}"),
+    "Dynamic MSE at joins": lambda row: (
+        f"{_dynamic_mse(row, 'unrefined_joins')} → {_dynamic_mse(row, 'refined_joins')}"
+    ),
+    "Dynamic MSE inside": lambda row: _dynamic_mse(row, "inside"),
+    "rank correlation": lambda row: _number(row["rank_correlation_near"], "{:.3f}"),
+}
+"""Columns of the quality table: title -> cell of a row."""
+
+
+def _number(value: float | None, pattern: str) -> str:
+    return "-" if value is None else pattern.format(value)
+
+
+def _pair(row: Row, name: str, pattern: str) -> str:
+    return f"{pattern.format(row[f'original_{name}'])} → {pattern.format(row[f'augmented_{name}'])}"
+
+
+def _dynamic_mse(row: Row, kind: str) -> str:
+    median, tail = row[f"dynamic_mse_{kind}"], row[f"dynamic_mse_{kind}_p90"]
+    return "-" if median is None else f"{short_number(median)} ({short_number(tail)})"
 
 
 def _settings_of(row: Row) -> AugmentationSettings:
-    """How the augmented data of a quality row was made."""
     return AugmentationSettings.from_dict({field.name: row[field.name] for field in fields(AugmentationSettings)})
 
 
@@ -154,8 +235,11 @@ def _quality_commands(rows: Sequence[Row]) -> list[str]:
     return [line for pair in commands for line in pair.splitlines()]
 
 
-def _quality_table(rows: Sequence[Row]) -> TableBlock:
-    return TableBlock([*QUALITY_COLUMNS], [[cell(row) for cell in QUALITY_COLUMNS.values()] for row in rows])
+def _quality(rows: Sequence[Row]) -> list[Block]:
+    """The rows of each dataset together, in the order they were measured."""
+    ordered = sorted(rows, key=lambda row: str(row["dataset"]))
+    lines = [[cell(row) for cell in QUALITY_COLUMNS.values()] for row in ordered]
+    return [Commands(_quality_commands(ordered)), TableBlock([*QUALITY_COLUMNS], lines), Paragraph(QUALITY_NOTE)]
 
 
 # --------------------------------------------------------------------------------------------------------------- pages
@@ -163,29 +247,28 @@ def _quality_table(rows: Sequence[Row]) -> TableBlock:
 
 def results_document(folder: Path) -> Document:
     """All results, from the rows in a folder."""
-    evaluations = evaluation_rows(folder)
-    plans = read_rows(folder / "plans.jsonl", PLANS_KEY)
-    quality = sorted(read_rows(folder / "quality.jsonl", QUALITY_KEY), key=lambda row: str(row["dataset"]))
-    studies = [study for study in STUDIES if any(row["study"] == study for row in plans)]
-    sections = [
-        Section(table.title, [Commands([f"scots table {name} --seeds 0 1 2"]), comparison_table(table, evaluations)])
+    evaluations = _evaluation_rows(folder)
+    quality = read_rows(folder / "quality.jsonl", QUALITY_KEY)
+    tables = [
+        Section(
+            table.title, [Commands(_table_commands(name, table, evaluations)), comparison_table(table, evaluations)]
+        )
         for name, table in TABLES.items()
     ]
-    sections += [
-        Section("How to read these tables", [Paragraph(SUCCESS_NOTE)]),
-        Section("Time", [Paragraph(TIME_NOTE), times_table(evaluations)]),
+    sections = [
+        Section("Success rates", _success_notes(evaluations)),
+        *tables,
+        Section("Time", [Paragraph(_time_note()), times_table(evaluations)]),
+        *_plans(read_rows(folder / "plans.jsonl", PLANS_KEY)),
+        Section("Quality of augmented data", _quality(quality) if quality else []),
     ]
-    if studies:
-        sections.append(Section("Plans on pointmaze-giant-stitch-v0", _plans(plans, studies)))
-    blocks: list[Block] = [Commands(_quality_commands(quality)), _quality_table(quality), Paragraph(QUALITY_NOTE)]
-    sections.append(Section("Quality of augmented data", blocks))
     return Document("Results", LEAD, sections)
 
 
 def updated_readme(readme: str, folder: Path) -> str:
     """The README with its results table made anew from the rows."""
     before, rest = readme.split(TABLE_BEGIN)
-    table = comparison_table(TABLES["planning"], evaluation_rows(folder)).markdown()
+    table = comparison_table(TABLES["planning"], _evaluation_rows(folder)).markdown()
     return "\n".join([before + TABLE_BEGIN, table, TABLE_END + rest.split(TABLE_END)[1]])
 
 
