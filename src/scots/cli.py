@@ -149,7 +149,7 @@ class Inspect:
         """Print what was found."""
         from scots import datasets as sources
         from scots.data import inspection as analysis
-        from scots.reporting import maps as reporting
+        from scots.reporting.maps import dataset_figure, save_figure
 
         data = sources.load(self.data, finite=False)
         found = analysis.inspect(data, self.position)
@@ -160,7 +160,8 @@ class Inspect:
             for warning in found.warnings:
                 print(f"warning: {warning}")
         if self.png:
-            reporting.picture(data, analysis.position_columns(data, self.position)[0], self.png)
+            columns = analysis.position_columns(data, self.position)[0]
+            save_figure(dataset_figure(data, columns, Path(self.data).stem), self.png)
             print(f"picture: {self.png}", file=sys.stderr)
 
 
@@ -270,14 +271,14 @@ class Report:
         """Print the numbers, write the folder."""
         from scots import datasets as sources
         from scots.core.files import append_rows, write_text
-        from scots.reporting import plots as figures
         from scots.reporting import quality
+        from scots.reporting.plots import write_figures
         from scots.reporting.quality_document import next_commands, quality_document, quality_row
 
         data, aug = sources.load(self.data), sources.load(self.aug)
         found = quality.report(data, aug)
         write_text(self.out / "report.json", found.to_json())
-        pictures, page = figures.draw(data, aug, found, self.out), self.out / "report.html"
+        pictures, page = write_figures(data, aug, found, self.out), self.out / "report.html"
         document = quality_document(found, pictures, next_commands(self.data, self.aug, aug.meta), self.data)
         document.write_html(page)
         print(document.text())
@@ -346,9 +347,9 @@ class Evaluate:
     keep: Path | None = None
     """Add the rows to this JSONL file."""
     png: Path | None = None
-    """Draw one episode of every task from above: the plan, the subgoals and the way gone."""
+    """Draw one episode of every task from above: the plan, the subgoals and the path taken."""
     video: Path | None = None
-    """Film the same episodes: .gif, or .mp4 where ffmpeg is installed."""
+    """Write a video of the same episodes: .gif, or .mp4 where ffmpeg is installed."""
 
     def run(self) -> None:
         """Print success per task, and keep the rows."""
@@ -357,10 +358,11 @@ class Evaluate:
         from scots.evaluation.rollout import step_limits
         from scots.experiments.pipeline import Trained
         from scots.reporting import rollouts
+        from scots.reporting.maps import save_figure
         from scots.reporting.success import success_table
 
         if self.video:
-            rollouts.film_writer(self.video)  # or say now that it cannot be written
+            rollouts.video_writer(self.video)  # or say now that it cannot be written
         settings = {"replan_every": self.replan, "lookahead": self.lookahead, "candidates": self.candidates}
         chosen = {name: value for name, value in settings.items() if value is not None}
         models = Trained.load(self.model, self.controller, self.embedding, dataset=self.dataset, settings=chosen)
@@ -374,9 +376,9 @@ class Evaluate:
         if self.png or self.video:
             recorded = rollouts.record(models.controller, meta, tasks, max_steps=limits[-1], seed=self.seed)
         if self.png:
-            rollouts.rollouts_figure(recorded, meta, self.png)
+            save_figure(rollouts.rollouts_figure(recorded, meta), self.png)
         if self.video:
-            rollouts.film(recorded, meta, self.video)
+            rollouts.write_video(recorded, meta, self.video)
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,10 @@ from scots.evaluation.rollout import EvalResult
 from scots.experiments.pipeline import Line, Run, collected_folder
 from scots.experiments.recipe import Recipe
 from scots.models.cache import clocked
-from scots.reporting import plots as figures
 from scots.reporting import quality
 from scots.reporting.document import Commands, Document, Facts, Paragraph, Picture, Section, TableBlock
+from scots.reporting.maps import save_figure
+from scots.reporting.plots import write_figures
 from scots.reporting.quality_document import quality_facts
 from scots.reporting.rollouts import record, rollouts_figure
 from scots.reporting.success import success_rate
@@ -74,7 +75,7 @@ def demo_document(lines: dict[str, Line], rows: dict[str, list[EvalResult]], fol
     recorded, stitched = lines["as recorded"], lines["stitched"]
     data, aug = recorded.data, stitched.training_data
     found = quality.report(data, aug)
-    pictures = figures.draw(data, aug, found, folder)
+    pictures = write_figures(data, aug, found, folder)
     lead = (
         f"{len(data):,} recorded episodes of {data.lengths[0] - 1} steps each, stitched into {len(aug):,} trajectories "
         f"of {aug.lengths[0] - 1:,} steps, and what a planner learns from the one and from the other. All of it was "
@@ -108,8 +109,9 @@ def _rollouts(lines: dict[str, Line], folder: Path) -> list[Picture]:
     pictures = []
     for name, line in lines.items():
         meta, path = line.training_data.meta, folder / f"rollouts-{name.replace(' ', '-')}.png"
-        rollouts_figure(record(line.controller, meta, tasks_of(meta), max_steps=1000, seed=0), meta, path)
-        caption = "One episode of every task from above: the first plan, all subgoals, and the way that was gone."
+        recorded = record(line.controller, meta, tasks_of(meta), max_steps=1000, seed=0)
+        save_figure(rollouts_figure(recorded, meta), path)
+        caption = "One episode of every task from above: the first plan, all subgoals, and the path taken."
         pictures.append(Picture(path, f"Planner trained on the data {name}", caption))
     return pictures
 

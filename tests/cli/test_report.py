@@ -18,7 +18,7 @@ from scots.cli import Command, main
 from scots.data import formats
 from scots.data.trajectories import Meta, Trajectories
 from scots.envs import toy
-from scots.reporting import plots as figures
+from scots.reporting import plots
 from scots.reporting.metrics import Distribution, Dynamics
 from scots.reporting.quality import Quality
 from scots.reporting.quality_document import quality_document
@@ -48,7 +48,7 @@ def quick(data: Trajectories) -> ScotsConfig:
 
 @pytest.fixture(autouse=True)
 def _few_latents(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(figures, "LATENTS", 60)  # t-SNE takes its time
+    monkeypatch.setattr(plots, "LATENTS", 60)  # t-SNE takes its time
 
 
 @pytest.mark.slow

@@ -32,7 +32,7 @@ from scots.reporting.metrics import (
     nearest,
     reach,
     repeats,
-    sample,
+    sample_trajectories,
     simulate,
     visits,
     walls,
@@ -133,11 +133,11 @@ def test_a_line_through_a_wall_is_noticed_though_both_ends_are_free():
 
 def test_a_sample_is_whole_trajectories_by_seed():
     data = concat([tracks([(n, n)] * 10) for n in range(20)])
-    drawn = sample(data, 55, np.random.default_rng(0))
+    drawn = sample_trajectories(data, 55, np.random.default_rng(0))
     assert drawn.lengths.tolist() == [10] * 5
-    assert drawn.equals(sample(data, 55, np.random.default_rng(0)))
-    assert sample(data, 200, np.random.default_rng(0)) is data
-    assert len(sample(data, 3, np.random.default_rng(0))) == 1
+    assert drawn.equals(sample_trajectories(data, 55, np.random.default_rng(0)))
+    assert sample_trajectories(data, 200, np.random.default_rng(0)) is data
+    assert len(sample_trajectories(data, 3, np.random.default_rng(0))) == 1
 
 
 def test_distribution_bins_are_logarithmic():

@@ -1,4 +1,4 @@
-"""What is noted of episodes, and that pictures and films of them are whole, with a camera and without."""
+"""What is recorded of episodes, and what figures and videos of them show, with a camera and without."""
 
 import os
 import shutil
@@ -9,6 +9,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
+from matplotlib.figure import Figure
 from PIL import Image
 
 from scots.core.errors import BadInput
@@ -19,14 +22,15 @@ from scots.envs.vector import own_task, tasks_of
 from scots.evaluation import rollout as evaluation
 from scots.evaluation.control import Execution, GoalController, PointPolicy, SubgoalController
 from scots.evaluation.rollout import run
-from scots.reporting.rollouts import FRAMES, Rollout, camera_of, film, record, rollouts_figure
+from scots.reporting.maps import save_figure
+from scots.reporting.rollouts import FRAMES, Rollout, camera_of, record, rollouts_figure, write_video
 
 TOY = toy.make(episodes=1).meta
 POINT = meta_of(PROTOCOLS["pointmaze-medium-stitch-v0"])
 
 
 class Straight:
-    """Four places near the straight line to the goal, by the generator of the plan, and straight lines between them."""
+    """Plans of four positions near the straight line to the goal, joined by straight lines."""
 
     stride, spacings, horizon = 5, (10, 5, 1), 31
 
@@ -48,7 +52,7 @@ def controller() -> SubgoalController:
     return SubgoalController(Straight(), PointPolicy(), Execution(replan_every=10, lookahead=2), (0, 1))
 
 
-def noted(rollouts: list[Rollout]) -> list[tuple]:
+def content(rollouts: list[Rollout]) -> list[tuple]:
     return [
         (
             rollout.episode.observations.tobytes(),
@@ -59,7 +63,7 @@ def noted(rollouts: list[Rollout]) -> list[tuple]:
     ]
 
 
-def test_notes_tell_what_was_followed_and_change_nothing(monkeypatch: pytest.MonkeyPatch):
+def test_records_tell_what_was_followed_and_change_nothing(monkeypatch: pytest.MonkeyPatch):
     tasks = tasks_of(TOY)
     rollouts = record(controller(), TOY, tasks, max_steps=35, seed=3)
     plain = run(controller(), TOY, tasks, episodes=1, max_steps=35, seed=3, workers=1, record=True)
@@ -73,69 +77,107 @@ def test_notes_tell_what_was_followed_and_change_nothing(monkeypatch: pytest.Mon
         assert rollout.plan_at(9) is rollout.plans[0]
     assert any(rollout.plan_at(10) is rollout.plans[10] for rollout in rollouts if rollout.episode.steps > 10)
     monkeypatch.setattr(evaluation, "TOGETHER", 2)
-    assert noted(record(controller(), TOY, tasks, max_steps=35, seed=3)) == noted(rollouts)
+    assert content(record(controller(), TOY, tasks, max_steps=35, seed=3)) == content(rollouts)
 
 
-def test_without_a_planner_there_is_the_way_alone(tmp_path: Path):
+def test_without_a_planner_there_is_the_path_alone():
     rollouts = record(GoalController(PointPolicy()), TOY, tasks_of(TOY)[:2], max_steps=5)
     assert [(rollout.plans, rollout.subgoals, len(rollout.plan_at(3))) for rollout in rollouts] == [({}, [], 0)] * 2
-    rollouts_figure(rollouts, TOY, tmp_path / "rollouts.png")
-    assert Image.open(tmp_path / "rollouts.png").width > 500
+    figure = rollouts_figure(rollouts, TOY)
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["start", "goal"]
+    for axes, rollout in zip(panels(figure), rollouts, strict=True):
+        np.testing.assert_array_equal(path_of(axes), rollout.episode.observations)
+
+
+def panels(figure: Figure) -> list[Axes]:
+    return [axes for axes in figure.axes if axes.get_title()]
+
+
+def path_of(axes: Axes) -> Array:
+    """The path drawn in a panel (T, 2), put together from its segments."""
+    [path] = [part for part in axes.collections if isinstance(part, LineCollection)]
+    segments = np.array(path.get_segments())
+    assert np.array_equal(segments[:-1, 1], segments[1:, 0])
+    return np.concatenate([segments[:1, 0], segments[:, 1]])
+
+
+def test_the_figure_shows_plan_subgoals_and_path():
+    rollouts = record(controller(), TOY, tasks_of(TOY)[:4], max_steps=35, seed=3)
+    figure = rollouts_figure(rollouts, TOY)
+    labels = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert labels == ["plan", "subgoal", "start", "goal"]
+    for axes, rollout in zip(panels(figure), rollouts, strict=True):
+        episode = rollout.episode
+        drawn = {line.get_label(): line.get_xydata() for line in axes.lines}
+        np.testing.assert_array_equal(drawn["plan"], rollout.plans[0])
+        np.testing.assert_array_equal(drawn["subgoal"], rollout.subgoals)
+        np.testing.assert_array_equal(drawn["start"], episode.observations[:1])
+        np.testing.assert_array_equal(drawn["goal"], [episode.goal])
+        np.testing.assert_array_equal(path_of(axes), episode.observations)
+        outcome = "reached" if episode.success else "not reached"
+        assert axes.get_title() == f"task {episode.task.number}: {outcome} in {episode.steps} steps"
+        low, high = np.array([axes.get_xlim(), axes.get_ylim()]).T
+        assert (low <= episode.observations).all()
+        assert (episode.observations <= high).all()
 
 
 @pytest.mark.mujoco
-def test_the_picture_has_a_panel_per_task(tmp_path: Path):
+def test_the_figure_has_a_panel_per_task(tmp_path: Path):
     tasks = (*tasks_of(POINT)[:3], own_task(POINT, (1, 1), (1, 2)))
     rollouts = record(controller(), POINT, tasks, max_steps=40)
     assert [rollout.episode.success for rollout in rollouts] == [False, False, False, True]
     sizes = []
     for count in (1, 3, 4):
-        rollouts_figure(rollouts[-count:], POINT, tmp_path / "rollouts.png")
-        sizes.append(Image.open(tmp_path / "rollouts.png").size)
+        figure = rollouts_figure(rollouts[-count:], POINT)
+        assert len(panels(figure)) == count
+        assert panels(figure)[-1].get_title().startswith("own task: reached in ")
+        sizes.append(tuple(figure.get_size_inches()))
+        save_figure(figure, tmp_path / "rollouts.png")
+        assert Image.open(tmp_path / "rollouts.png").width > 300
     assert sizes[0][0] < sizes[1][0] == sizes[2][0]
     assert sizes[0][1] == sizes[1][1] < sizes[2][1]
 
 
-# ----------------------------------------------------------------------------------------------------------------- film
+# ---------------------------------------------------------------------------------------------------------------- video
 
 
-def test_a_film_without_a_camera(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_a_video_without_a_camera(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     rollouts = record(controller(), TOY, tasks_of(TOY)[:2], max_steps=12)
-    film(rollouts, TOY, tmp_path / "film.gif")
-    assert "no camera, drawing from above" in capsys.readouterr().err
-    with Image.open(tmp_path / "film.gif") as found:
+    write_video(rollouts, TOY, tmp_path / "video.gif")
+    assert "no camera, drawing walls instead" in capsys.readouterr().err
+    with Image.open(tmp_path / "video.gif") as found:
         assert (found.format, found.info["loop"]) == ("GIF", 0)
         assert 1 < found.n_frames <= FRAMES
-    assert [path.name for path in tmp_path.iterdir()] == ["film.gif"]
+    assert [path.name for path in tmp_path.iterdir()] == ["video.gif"]
 
 
 @pytest.mark.mujoco
-def test_a_film_by_the_camera(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_a_video_by_the_camera(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     if camera_of(POINT) is None:
-        pytest.skip("nothing to draw with here (on Debian: apt install libegl1)")
-    film(record(controller(), POINT, tasks_of(POINT)[:1], max_steps=8), POINT, tmp_path / "film.gif")
+        pytest.skip("nothing can render here (on Debian: apt install libegl1)")
+    write_video(record(controller(), POINT, tasks_of(POINT)[:1], max_steps=8), POINT, tmp_path / "video.gif")
     assert "no camera" not in capsys.readouterr().err
-    with Image.open(tmp_path / "film.gif") as found:
+    with Image.open(tmp_path / "video.gif") as found:
         first = np.asarray(found.convert("RGB"), dtype=int)
         found.seek(found.n_frames - 1)
         last = np.asarray(found.convert("RGB"), dtype=int)
     changed = np.abs(first - last).max(axis=2) > 60
-    assert 0 < changed.mean() < 0.1  # the agent and its way, not the maze around it
+    assert 0 < changed.mean() < 0.1  # the agent and its path, not the maze around it
 
 
 @pytest.mark.mujoco
 @pytest.mark.parametrize("name", ["pointmaze-medium-stitch-v0", "antmaze-giant-stitch-v0"])
 def test_the_camera_sees_the_agent_where_it_is(name: str):
-    """Two frames differ only around the two places, by the camera's own measure of the floor."""
+    """Two frames differ only around the two positions, by the camera's own measure of the floor."""
     meta = meta_of(PROTOCOLS[name])
     camera = camera_of(meta)
     if camera is None:
-        pytest.skip("nothing to draw with here (on Debian: apt install libegl1)")
-    places = np.array([(0.0, 0.0), (8.0, 16.0)])  # free in both mazes
+        pytest.skip("nothing can render here (on Debian: apt install libegl1)")
+    positions = np.array([(0.0, 0.0), (8.0, 16.0)])  # free in both mazes
     states = np.zeros((2, len(meta.columns)))
     if meta.quaternions:
         states[:, [2, 3]] = 0.75, 1.0  # above the floor, upright
-    states[:, :2] = places
+    states[:, :2] = positions
     before, after = (camera.frame(state, np.array([20.0, 0.0])).astype(int) for state in states)
     rows, columns = np.nonzero(np.abs(before - after).max(axis=2) > 60)
     left, right, lower, upper = camera.extent
@@ -146,7 +188,7 @@ def test_the_camera_sees_the_agent_where_it_is(name: str):
         ],
         axis=1,
     )
-    gaps = np.linalg.norm(seen[:, None] - places, axis=2)
+    gaps = np.linalg.norm(seen[:, None] - positions, axis=2)
     assert (gaps.min(axis=0) < 0.7).all()
     assert (gaps.min(axis=1) < 2.5).mean() > 0.9  # it carries a lamp, which lights some of the floor around it
 
@@ -163,17 +205,17 @@ def test_no_graphics_is_no_failure():
     assert "no camera" in done.stderr
 
 
-def test_films_that_cannot_be_written_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_videos_that_cannot_be_written_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     rollouts = record(controller(), TOY, tasks_of(TOY)[:1], max_steps=2)
-    with pytest.raises(BadInput, match=r"film\.avi: a film is a \.gif or an \.mp4 file"):
-        film(rollouts, TOY, tmp_path / "film.avi")
+    with pytest.raises(BadInput, match=r"video\.avi: a video is a \.gif or an \.mp4 file"):
+        write_video(rollouts, TOY, tmp_path / "video.avi")
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(BadInput, match=r"MP4 needs ffmpeg.*install it, or write a \.gif"):
-        film(rollouts, TOY, tmp_path / "film.mp4")
+        write_video(rollouts, TOY, tmp_path / "video.mp4")
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.skipif(shutil.which("ffmpeg") is None, reason="no ffmpeg on PATH (on Debian: apt install ffmpeg)")
 def test_mp4(tmp_path: Path):
-    film(record(controller(), TOY, tasks_of(TOY)[:1], max_steps=4), TOY, tmp_path / "film.mp4")
-    assert (tmp_path / "film.mp4").read_bytes()[4:8] == b"ftyp"
+    write_video(record(controller(), TOY, tasks_of(TOY)[:1], max_steps=4), TOY, tmp_path / "video.mp4")
+    assert (tmp_path / "video.mp4").read_bytes()[4:8] == b"ftyp"

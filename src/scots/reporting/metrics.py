@@ -1,6 +1,6 @@
 """What can be measured about augmented data, one function each: visits, walls, joins, dynamics, repeats, distances.
 
-Every function takes `Trajectories` of a size that fits in memory: draw them with `sample`.
+Every function takes `Trajectories` of a size that fits in memory: draw them with `sample_trajectories`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ NEAR_CELLS = 8  # pairs of states no more than this many maze cells apart are ne
 FEWEST_PAIRS = 50  # in a bin of path lengths: fewer say little
 
 
-def sample(data: Trajectories, states: int, rng: np.random.Generator) -> Trajectories:
+def sample_trajectories(data: Trajectories, states: int, rng: np.random.Generator) -> Trajectories:
     """Whole trajectories drawn at random, up to this many states of them; all of the data if it has no more."""
     if data.rows <= states:
         return data
@@ -42,7 +42,7 @@ def sample(data: Trajectories, states: int, rng: np.random.Generator) -> Traject
     return data.select(np.sort(order[:count]))
 
 
-def some(rows: Array, count: int, rng: np.random.Generator) -> Array:
+def sample_rows(rows: Array, count: int, rng: np.random.Generator) -> Array:
     """At most `count` of these rows, each at most once, in order."""
     return np.sort(rng.choice(rows, min(count, len(rows)), replace=False))
 
@@ -303,7 +303,7 @@ def nearest(
     held = min(counts[0], data.rows // 2)
     drawn = rng.permutation(data.rows)[: held + counts[1]]
     original, keys = data.observations[drawn[:held]], data.observations[drawn[held:]]
-    augmented = aug.observations[some(np.arange(aug.rows), counts[0], rng)]
+    augmented = aug.observations[sample_rows(np.arange(aug.rows), counts[0], rng)]
 
     def spreads(view: Callable[[Array], Array]) -> tuple[Spread, Spread]:
         index = SegmentIndex.build(view(keys), "exact", seed=0)
@@ -337,7 +337,7 @@ def dynamics(
     of the refined step where there is no such model.
     """
     environment = environment_of(data)
-    at_joins, inside = (some(rows, count, rng) for rows in join_rows(aug))
+    at_joins, inside = (sample_rows(rows, count, rng) for rows in join_rows(aug))
     if environment is None or data.actions is None or aug.actions is None or not len(at_joins) + len(inside):
         return None
     seed_environment(environment, rng)
@@ -427,7 +427,7 @@ def calibration(
     data: Trajectories, encoder: Encoder, maze: Maze, counts: tuple[int, int], rng: np.random.Generator
 ) -> Calibration:
     """Compare latent and path distances between some states and some others, each with each."""
-    starts, goals = (data.observations[some(np.arange(data.rows), count, rng)] for count in counts)
+    starts, goals = (data.observations[sample_rows(np.arange(data.rows), count, rng)] for count in counts)
     columns = list(data.meta.position)
     path = Geodesic(maze).distances(starts[:, columns], goals[:, columns])
     latent = encoder.distance(encoder.encode(starts)[:, None], encoder.encode(goals)[None])

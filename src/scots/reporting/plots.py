@@ -1,129 +1,141 @@
-"""The pictures of `scots report`: what was stitched, where it goes, how well it is joined, what the embedding knows."""
+"""The figures of `scots report`: trajectories, coverage, joins, dynamics, and what the embedding has learned."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from scots.augmenters.embedding import Encoder
-from scots.core.files import atomic
 from scots.data.inspection import position_columns
 from scots.data.trajectories import Array, Trajectories
 from scots.reporting.augmentation import Walker, augmentation_of
 from scots.reporting.document import Picture
-from scots.reporting.maps import INK, draw_episodes, draw_maze, label_axes
-from scots.reporting.metrics import Calibration, Distribution, Dynamics, Joins, some
-from scots.reporting.quality import Quality, known_maze, located
+from scots.reporting.maps import (
+    INK,
+    draw_episodes,
+    draw_maze,
+    label_axes,
+    points,
+    points_of_rows,
+    save_figure,
+    spread_out,
+)
+from scots.reporting.metrics import Calibration, Distribution, Dynamics, Joins, Steps, sample_rows
+from scots.reporting.quality import Quality, known_maze, with_position
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-DRAWN = 8  # trajectories: more long ones would hide each other
-MAP_STATES = 200_000  # drawn in each coverage map
-MAP_BINS = 120
 LATENTS = 2000  # states in the map of the latent space
-BETAS = (0.0, 2.0, 20.0)  # novelty weights of the paper's Figure 3
-DIRECTIONS = 6
-STARTS = 1000  # walks among which those that start close together are looked for
-BEFORE, AFTER, INSIDE, FLOOR = "#d1495b", "#2e6f95", "#8fbcd4", "#9aa5b1"  # colours of unrefined, refined and recorded
-CORNERS = ((0.20, 0.25, 0.65), (0.10, 0.65, 0.55), (0.85, 0.25, 0.35), (0.98, 0.80, 0.20))
-
+NOVELTY_WEIGHTS = (0.0, 2.0, 20.0)  # those of the paper's Figure 3
+_TRAJECTORIES = 8  # drawn as lines: more long ones would hide each other
+_SHORT, _SHORT_TRAJECTORIES = 10, 300  # trajectories of fewer states are dots from above, so more are drawn
+_MAP_STATES = 200_000  # drawn in each coverage map
+_MAP_BINS = 120
+_DIRECTIONS = 6
+_STARTS = 1000  # walks among which those that start close together are looked for
+_BEFORE, _AFTER, _INSIDE, _RECORDED = "#d1495b", "#2e6f95", "#8fbcd4", "#9aa5b1"
+_CORNERS = ((0.20, 0.25, 0.65), (0.10, 0.65, 0.55), (0.85, 0.25, 0.35), (0.98, 0.80, 0.20))
 
 CAPTIONS: dict[str, tuple[str, str]] = {
     "trajectories": (
         "Original and augmented trajectories",
-        "As many of each, seen from above. Original episodes are short; a stitched trajectory goes on from one "
-        "recorded segment to the next.",
+        "Seen from above, with dots where they start. Original episodes are short; a stitched trajectory goes on from "
+        "one recorded segment to the next.",
     ),
     "coverage": (
-        "Where the states are",
-        "Share of the states in each small bin, on one colour scale for both. Where the augmented data is blank and "
-        "the original is not, places were lost.",
+        "Coverage",
+        "Share of the states in each small bin, on one colour scale for both. Positions that are filled on the left "
+        "and blank on the right were lost.",
     ),
     "joins": (
         "Length of steps",
-        "Without refinement, steps from one segment to the next are longer than others; with it they should look "
-        "like steps inside segments.",
+        "Before refinement, steps across joins are longer than others; after it they should look like steps inside "
+        "segments.",
     ),
     "dynamics": (
         "Dynamic MSE",
-        "How far each next state is from where the simulator gets by the labelled action, squared. Refined joins "
-        "should lie left of unrefined ones, near what labelling alone leaves.",
+        "Squared distance between each next state and where the simulator gets by the labelled action. Augmented steps "
+        "should lie near recorded ones with labelled actions, and refined joins left of unrefined ones.",
     ),
     "calibration": (
         "Latent distance and path length",
-        "If the embedding knows the maze, latent distance grows with the length of the shortest path.",
+        "If the embedding has learned the maze, latent distance grows with the length of the shortest path.",
     ),
     "latents": (
         "The latent space",
-        "The same states by position and by a flat map of their latents, in the same colours. Colours that stay "
-        "together on both sides are places that the embedding keeps together.",
+        "The same states by position and by t-SNE of their latents, in the same colours. Positions whose colours stay "
+        "together on the right are close in the embedding.",
     ),
     "novelty-weight": (
         "Progress against novelty",
-        "The same starts and directions under three novelty weights, not refined. With none, only progress in the "
-        "direction counts; a larger weight leads to where a walk has not been.",
+        "The same starts and directions under three novelty weights, without refinement. With weight 0 only progress "
+        "along the direction counts; a larger weight leads to positions that a trajectory has not visited.",
     ),
 }
-"""Title of each picture and what one sees in it, by the name of its file."""
+"""Title of each figure and what to look for in it, by the name of its file."""
 
 
-def draw(
+def write_figures(
     data: Trajectories, aug: Trajectories, quality: Quality, folder: Path, encoder: Encoder | None = None
 ) -> list[Picture]:
-    """Write every picture there is something to draw for, as PNG files in the folder; give them with their captions."""
-    made, data = augmentation_of(data, aug), located(data, aug)
-    encoder = encoder or made.encoder
-    pictures: list[Picture] = []
-
-    def path(name: str) -> Path:
+    """Write every figure there is something to draw for, as PNG files in the folder."""
+    pictures = []
+    for name, figure in report_figures(data, aug, quality, encoder).items():
         pictures.append(Picture(folder / f"{name}.png", *CAPTIONS[name]))
-        return pictures[-1].path
-
-    trajectories_figure(data, aug, path("trajectories"))
-    coverage_figure(data, aug, path("coverage"))
-    if quality.joins:
-        joins_figure(quality.joins, path("joins"))
-    if quality.dynamics:
-        dynamics_figure(quality.dynamics, path("dynamics"))
-    if quality.calibration:
-        calibration_figure(quality.calibration, path("calibration"))
-    if encoder:
-        latents_figure(data, encoder, path("latents"))
-    if made.walker:
-        beta_figure(data, made.walker, path("novelty-weight"))
+        save_figure(figure, pictures[-1].path)
     return pictures
 
 
-# --------------------------------------------------------------------------------------------------------- from above
+def report_figures(
+    data: Trajectories, aug: Trajectories, quality: Quality, encoder: Encoder | None = None
+) -> dict[str, Figure]:
+    """Every figure there is something to draw for, by name. The encoder is the cached one unless it is given."""
+    made, data = augmentation_of(data, aug), with_position(data, aug)
+    encoder = encoder or made.encoder
+    figures = {"trajectories": trajectories_figure(data, aug), "coverage": coverage_figure(data, aug)}
+    if quality.joins:
+        figures["joins"] = joins_figure(quality.joins)
+    if quality.dynamics:
+        figures["dynamics"] = dynamics_figure(quality.dynamics)
+    if quality.calibration:
+        figures["calibration"] = calibration_figure(quality.calibration)
+    if encoder:
+        figures["latents"] = latents_figure(data, encoder)
+    if made.walker:
+        figures["novelty-weight"] = novelty_figure(data, made.walker)
+    return figures
 
 
-def trajectories_figure(data: Trajectories, aug: Trajectories, path: Path) -> None:
-    """Write a PNG: as many original episodes on the left as stitched trajectories on the right."""
+# ---------------------------------------------------------------------------------------------------------------- maps
+
+
+def trajectories_figure(data: Trajectories, aug: Trajectories) -> Figure:
+    """Some original episodes on the left, some augmented trajectories on the right."""
     figure, (left, right) = _panels(2, shared=True)
     columns = position_columns(data)[0][:2]
     for axes, part, label in ((left, data, "original"), (right, aug, "augmented")):
-        chosen = part.select(np.unique(np.linspace(0, len(part) - 1, DRAWN).astype(int)))
+        few = np.median(part.lengths) >= _SHORT
+        chosen = spread_out(part, _TRAJECTORIES if few else _SHORT_TRAJECTORIES)
         draw_episodes(axes, chosen, columns)
-        states = np.median(chosen.lengths)
-        axes.set_title(f"{len(chosen)} {label}, {states:,.0f} states each, dots where they start", fontsize=11)
+        axes.set_title(f"{len(chosen)} {label}, {np.median(chosen.lengths):,.0f} states each", fontsize=11)
     _finish_maps([left, right], data, columns)
-    _save(figure, path, data.meta.dataset)
+    return _titled(figure, data.meta.dataset)
 
 
-def coverage_figure(data: Trajectories, aug: Trajectories, path: Path) -> None:
-    """Write a PNG: where the states of the original and of the augmented data are, on one colour scale."""
+def coverage_figure(data: Trajectories, aug: Trajectories) -> Figure:
+    """Where the states of the original and of the augmented data are, on one colour scale."""
     from matplotlib.colors import LogNorm
 
     figure, (left, right) = _panels(2, shared=True)
     columns = position_columns(data)[0][:2]
-    samples = [_places(part, columns, MAP_STATES) for part in (data, aug)]
-    together = np.concatenate(samples)
-    extent = [(float(low), float(high)) for low, high in zip(together.min(0), together.max(0), strict=True)]
-    densities = [np.histogram2d(places[:, 0], places[:, 1], bins=MAP_BINS, range=extent) for places in samples]
+    samples = [_sample_points(part, columns) for part in (data, aug)]
+    both = np.concatenate(samples)
+    extent = [(float(low), float(high)) for low, high in zip(both.min(0), both.max(0), strict=True)]
+    densities = [np.histogram2d(sample[:, 0], sample[:, 1], bins=_MAP_BINS, range=extent) for sample in samples]
     shares = [counts / counts.sum() for counts, _, _ in densities]
     norm = LogNorm(min(share[share > 0].min() for share in shares), max(share.max() for share in shares))
     for axes, share, (_, x, y), label in zip((left, right), shares, densities, ("original", "augmented"), strict=True):
@@ -131,52 +143,52 @@ def coverage_figure(data: Trajectories, aug: Trajectories, path: Path) -> None:
         axes.set_title(label, fontsize=11)
     figure.colorbar(image, ax=[left, right], shrink=0.8, label="share of states in a bin")
     _finish_maps([left, right], data, columns)
-    _save(figure, path, data.meta.dataset)
+    return _titled(figure, data.meta.dataset)
 
 
-def beta_figure(data: Trajectories, walker: Walker, path: Path) -> None:
-    """Write a PNG like the paper's Figure 3: the same starts and directions under three novelty weights.
+def _sample_points(data: Trajectories, columns: tuple[int, ...]) -> Array:
+    rows = sample_rows(np.arange(data.rows), _MAP_STATES, np.random.default_rng(0))
+    return points_of_rows(data, columns, rows)
 
-    What is drawn is not refined.
-    """
+
+def novelty_figure(data: Trajectories, walker: Walker) -> Figure:
+    """The paper's Figure 3: the same starts and directions under three novelty weights, without refinement."""
     from matplotlib import colormaps
 
     columns, stitches = position_columns(data)[0][:2], walker.config.stitching.stitches
-
-    def walked(beta: float, stitches: int, numbers: range) -> Array:
-        return data.observations[walker.rows(beta, stitches, numbers)][:, :, list(columns)]
-
-    numbers = _close_together(walked(BETAS[0], 1, range(STARTS))[:, 0])
-    figure, panels = _panels(len(BETAS), shared=True)
-    for axes, beta in zip(panels, BETAS, strict=True):
+    starts = walker.rows(NOVELTY_WEIGHTS[0], 1, range(_STARTS))[:, 0]
+    numbers = _close_together(data.observations[starts][:, list(columns)])
+    figure, panels = _panels(len(NOVELTY_WEIGHTS), shared=True)
+    for axes, weight in zip(panels, NOVELTY_WEIGHTS, strict=True):
         for colour, number in enumerate(numbers):
-            places = walked(beta, stitches, range(number, number + 1))[0]
-            axes.plot(*places.T, color=colormaps["tab10"](colour), linewidth=1.1, alpha=0.85, zorder=2)
-            axes.plot(*places[-1], "o", color=colormaps["tab10"](colour), markersize=6, markeredgecolor=INK, zorder=4)
-            axes.plot(*places[0], "*", color="white", markersize=11, markeredgecolor=INK, zorder=3)
-        axes.set_title(f"novelty weight {beta:g}", fontsize=11)
+            rows = walker.rows(weight, stitches, range(number, number + 1))[0]
+            path = points(data.observations[rows][:, list(columns)], np.arange(len(rows)))
+            axes.plot(*path.T, color=colormaps["tab10"](colour), linewidth=1.1, alpha=0.85, zorder=2)
+            axes.plot(*path[-1], "o", color=colormaps["tab10"](colour), markersize=6, markeredgecolor=INK, zorder=4)
+            axes.plot(*path[0], "*", color="white", markersize=11, markeredgecolor=INK, zorder=3)
+        axes.set_title(f"novelty weight {weight:g}", fontsize=11)
     _finish_maps(panels, data, columns)
-    title = f"{DIRECTIONS} directions from one place, {stitches} segments each: stars start, dots end"
-    _save(figure, path, title)
+    title = f"{len(numbers)} directions from one position, {stitches} segments each: stars start, dots end"
+    return _titled(figure, title)
 
 
 def _close_together(starts: Array) -> Array:
-    """Numbers of the trajectories that start nearest to the start in the middle of all (D,)."""
+    """Numbers of the starts (N, P) that are nearest to the start in the middle of all (D,)."""
     middle = np.linalg.norm(starts - np.median(starts, axis=0), axis=1).argmin()
-    return np.argsort(np.linalg.norm(starts - starts[middle], axis=1), kind="stable")[:DIRECTIONS]
+    return np.argsort(np.linalg.norm(starts - starts[middle], axis=1), kind="stable")[:_DIRECTIONS]
 
 
-def latents_figure(data: Trajectories, encoder: Encoder, path: Path) -> None:
-    """Write a PNG: some states by position on the left, their latents by t-SNE on the right, in the same colours."""
-    rows = some(np.arange(data.rows), LATENTS, np.random.default_rng(0))
+# -------------------------------------------------------------------------------------------------------------- latents
+
+
+def latents_figure(data: Trajectories, encoder: Encoder) -> Figure:
+    """Some states by position on the left, their latents by t-SNE on the right, in the same colours."""
+    rows = sample_rows(np.arange(data.rows), LATENTS, np.random.default_rng(0))
     columns = position_columns(data)[0][:2]
-    places = data.observations[rows][:, list(columns)]
-    latents = encoder.encode(data.observations[rows])
-    layout = _flat_map(encoder, latents)
-    colours = _colours(places)
+    positions = points_of_rows(data, columns, rows)
+    layout, colours = _layout(encoder, encoder.encode(data.observations[rows])), _colours(positions)
     figure, (left, right) = _panels(2)
-    x, y = _plane(places)
-    left.scatter(x, y, c=colours, s=7, zorder=2)
+    left.scatter(positions[:, 0], positions[:, 1], c=colours, s=7, zorder=2)
     left.set_title("position", fontsize=11)
     right.scatter(layout[:, 0], layout[:, 1], c=colours, s=7)
     right.set_title("t-SNE of the latents", fontsize=11)
@@ -184,70 +196,78 @@ def latents_figure(data: Trajectories, encoder: Encoder, path: Path) -> None:
     right.set_yticks([])
     right.set_aspect("equal", adjustable="datalim")
     _finish_maps([left], data, columns)
-    _save(figure, path, f"{len(rows):,} states of {data.meta.dataset or 'the data'}")
+    return _titled(figure, f"{len(rows):,} states of {data.meta.dataset or 'the data'}")
 
 
-def _flat_map(encoder: Encoder, latents: Array) -> Array:
-    """A layout of latents (N, Z) in the plane by t-SNE, from their distances both ways: (N, 2)."""
+def _layout(encoder: Encoder, latents: Array) -> Array:
+    """A layout of latents (N, Z) in the plane by t-SNE, from the mean of their distances both ways: (N, 2)."""
     from sklearn.manifold import TSNE
 
-    there = np.stack([encoder.distance(latent, latents) for latent in latents])
-    layout = TSNE(perplexity=min(30, (len(latents) - 1) / 3), metric="precomputed", init="random", random_state=0)
-    return layout.fit_transform((there + there.T) / 2)
+    distances = np.stack([encoder.distance(latent, latents) for latent in latents])
+    tsne = TSNE(perplexity=min(30, (len(latents) - 1) / 3), metric="precomputed", init="random", random_state=0)
+    return tsne.fit_transform((distances + distances.T) / 2)
 
 
-def _colours(places: Array) -> Array:
-    """A colour for each place (N, P) that changes evenly over the plane: a blend of four corner colours."""
-    low, extent = places.min(axis=0), np.ptp(places, axis=0)
-    right, up = _plane((places - low) / np.where(extent > 0, extent, 1))
+def _colours(positions: Array) -> Array:
+    """A colour for each position (N, 2) that changes evenly over the plane: a blend of four corner colours."""
+    low, extent = positions.min(axis=0), np.ptp(positions, axis=0)
+    right, up = ((positions - low) / np.where(extent > 0, extent, 1)).T
     weights = np.stack([(1 - right) * (1 - up), (1 - right) * up, right * (1 - up), right * up], axis=1)
-    return np.clip(weights @ np.array(CORNERS), 0, 1)
+    return np.clip(weights @ np.array(_CORNERS), 0, 1)
+
+
+def calibration_figure(calibration: Calibration) -> Figure:
+    """Latent distance against path length: its mean and the band from 10 to 90 %."""
+    figure, (axes,) = _panels(1)
+    axes.fill_between(calibration.path, calibration.low, calibration.high, color=_INSIDE, alpha=0.5, label="10 to 90 %")
+    axes.plot(calibration.path, calibration.mean, color=_AFTER, linewidth=2, label="mean")
+    axes.set_xlabel("length of the shortest path", color=INK)
+    axes.set_ylabel("latent distance", color=INK)
+    axes.set_xlim(left=0)
+    axes.set_ylim(bottom=0)
+    axes.legend(fontsize=9, loc="upper left", frameon=False)
+    _plain(axes)
+    if calibration.near is None or calibration.all is None:
+        return _titled(figure, "Latent distance and path length")
+    return _titled(figure, f"Rank correlation {calibration.near:.3f} nearby, {calibration.all:.3f} for all pairs")
 
 
 # ------------------------------------------------------------------------------------------------------ distributions
 
 
-def dynamics_figure(dynamics: Dynamics, path: Path) -> None:
-    """Write a PNG: Dynamic MSE at joins with and without refinement, beside what rounding and labelling leave."""
+def dynamics_figure(dynamics: Dynamics) -> Figure:
+    """Dynamic MSE of each kind of step that was measured."""
     figure, (axes,) = _panels(1)
-    for found, style, colour, label in (
-        (dynamics.unrefined_joins, _histogram, BEFORE, "joins before refinement"),
-        (dynamics.refined_joins, _histogram, AFTER, "joins after refinement"),
-        (dynamics.inside, _outline, INSIDE, "augmented, not at joins"),
-        (dynamics.relabelled, _outline, INK, "recorded, with labelled actions"),
-        (dynamics.recorded, _outline, FLOOR, "recorded"),
-    ):
-        if found:
-            style(axes, found, colour, label)
+    _draw_kinds(axes, dynamics, "augmented, not at joins")
     _finish_histogram(axes, "Dynamic MSE")
-    _save(figure, path, "Squared distance from where the simulator gets to the next state")
+    return _titled(figure, "Squared distance from where the simulator gets to the next state")
 
 
-def joins_figure(joins: Joins, path: Path) -> None:
-    """Write a PNG: how long steps are at joins before and after refinement, and inside segments."""
+def joins_figure(joins: Joins) -> Figure:
+    """Lengths of steps at joins before and after refinement, and inside segments."""
     figure, panels = _panels(2)
     labels = ("length of the step in position", "length of the step in normalised state")
     for axes, steps, label in zip(panels, (joins.position, joins.state), labels, strict=True):
-        _histogram(axes, steps.unrefined_joins, BEFORE, "joins without refinement")
-        _histogram(axes, steps.refined_joins, AFTER, "joins with refinement")
-        _outline(axes, steps.inside, INSIDE, "inside refined segments")
-        _outline(axes, steps.recorded, FLOOR, "inside recorded segments")
+        _draw_kinds(axes, steps, "inside refined segments")
         _finish_histogram(axes, label)
-    _save(figure, path, f"Steps at {joins.count:,} joins and inside segments")
+    return _titled(figure, f"Steps at {joins.count:,} joins and inside segments")
 
 
-def _histogram(axes: Axes, found: Distribution, colour: str, label: str) -> None:
-    label = f"{label} (median {found.spread.median:.2g})"
-    axes.stairs(_shares(found), found.edges, fill=True, color=colour, alpha=0.6, label=label, zorder=2)
-
-
-def _outline(axes: Axes, found: Distribution, colour: str, label: str) -> None:
-    label = f"{label} (median {found.spread.median:.2g})"
-    axes.stairs(_shares(found), found.edges, color=colour, linewidth=1.8, label=label, zorder=3)
-
-
-def _shares(found: Distribution) -> Array:
-    return np.array(found.counts) / found.spread.count
+def _draw_kinds(axes: Axes, steps: Steps | Dynamics, inside: str) -> None:
+    """A histogram for each kind of step: joins filled, others as outlines."""
+    for field, colour, filled, label in (
+        ("unrefined_joins", _BEFORE, True, "joins before refinement"),
+        ("refined_joins", _AFTER, True, "joins after refinement"),
+        ("inside", _INSIDE, False, inside),
+        ("relabelled", INK, False, "recorded, with labelled actions"),
+        ("recorded", _RECORDED, False, "recorded"),
+    ):
+        found: Distribution | None = getattr(steps, field, None)
+        if found is not None:
+            label = f"{label} (median {found.spread.median:.2g})"
+            style: dict[str, Any] = {"alpha": 0.6, "zorder": 2} if filled else {"linewidth": 1.8, "zorder": 3}
+            shares = np.array(found.counts) / found.spread.count
+            axes.stairs(shares, found.edges, fill=filled, color=colour, label=label, **style)
 
 
 def _finish_histogram(axes: Axes, label: str) -> None:
@@ -257,21 +277,6 @@ def _finish_histogram(axes: Axes, label: str) -> None:
     axes.set_ylim(0, axes.get_ylim()[1] * 1.35)  # room for the legend
     axes.legend(fontsize=8, loc="upper left", frameon=False)
     _plain(axes)
-
-
-def calibration_figure(calibration: Calibration, path: Path) -> None:
-    """Write a PNG: latent distance against path length, its mean and the band from 10 to 90 %."""
-    figure, (axes,) = _panels(1)
-    axes.fill_between(calibration.path, calibration.low, calibration.high, color=INSIDE, alpha=0.5, label="10 to 90 %")
-    axes.plot(calibration.path, calibration.mean, color=AFTER, linewidth=2, label="mean")
-    axes.set_xlabel("shortest path", color=INK)
-    axes.set_ylabel("latent distance", color=INK)
-    axes.set_xlim(left=0)
-    axes.set_ylim(bottom=0)
-    axes.legend(fontsize=9, loc="upper left", frameon=False)
-    _plain(axes)
-    words = [f"{value:.3f}" for value in (calibration.near, calibration.all) if value is not None]
-    _save(figure, path, f"Rank correlation {' near, '.join(words)} overall" if len(words) == 2 else "Distances")
 
 
 # -------------------------------------------------------------------------------------------------------------- parts
@@ -290,23 +295,12 @@ def _finish_maps(panels: list[Axes], data: Trajectories, columns: tuple[int, ...
         label_axes(axes, data, columns)
 
 
-def _places(data: Trajectories, columns: tuple[int, ...], count: int) -> Array:
-    rows = some(np.arange(data.rows), count, np.random.default_rng(0))
-    return np.stack(_plane(data.observations[rows][:, list(columns)]), axis=1)
-
-
-def _plane(places: Array) -> tuple[Array, Array]:
-    """Both coordinates of each place (N, P); a line lies at height zero."""
-    return places[:, 0], places[:, 1] if places.shape[1] > 1 else np.zeros(len(places), places.dtype)
-
-
 def _plain(axes: Axes) -> None:
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(color="#e5e9ed", linewidth=0.7, zorder=0)
     axes.set_axisbelow(True)
 
 
-def _save(figure: Figure, path: Path, title: str | None) -> None:
+def _titled(figure: Figure, title: str | None) -> Figure:
     figure.suptitle(title or "", fontsize=13)
-    with atomic(path) as temporary:
-        figure.savefig(temporary, dpi=120, format="png", bbox_inches="tight")
+    return figure

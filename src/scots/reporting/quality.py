@@ -40,7 +40,7 @@ from scots.reporting.metrics import (
     reach,
     repeats,
     residual,
-    sample,
+    sample_trajectories,
     visits,
     walls,
 )
@@ -100,12 +100,12 @@ def report(data: Trajectories, aug: Trajectories, *, encoder: Encoder | None = N
     """
     made, seeds = augmentation_of(data, aug), Seeds(seed)
     encoder = encoder or made.encoder
-    data = located(data, aug)
+    data = with_position(data, aug)
     aug = aug.but_meta(position=data.meta.position)
     columns, maze = data.meta.position[:2], known_maze(data)
     scale = Normalizer.fit(data.observations)
-    original = sample(data, SAMPLE_STATES, seeds.stream("sample original"))
-    augmented = sample(aug, SAMPLE_STATES, seeds.stream("sample augmented"))
+    original = sample_trajectories(data, SAMPLE_STATES, seeds.stream("sample original"))
+    augmented = sample_trajectories(aug, SAMPLE_STATES, seeds.stream("sample augmented"))
     if maze:
         grids = [maze_cells(maze, columns, parts) for parts in (1, FINE)]
     else:
@@ -127,7 +127,7 @@ def report(data: Trajectories, aug: Trajectories, *, encoder: Encoder | None = N
     )
 
 
-def located(data: Trajectories, aug: Trajectories) -> Trajectories:
+def with_position(data: Trajectories, aug: Trajectories) -> Trajectories:
     """The data with the position columns that its augmentation was told, or else those that it names itself."""
     return data.but_meta(position=aug.meta.position or position_columns(data)[0])
 

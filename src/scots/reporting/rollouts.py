@@ -1,4 +1,4 @@
-"""Episodes to look at: where the agent went, by which plans, as a picture from above and as a film."""
+"""Episodes to look at: the path taken, the plans and the subgoals, as a figure from above and as a video."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ if TYPE_CHECKING:
     from matplotlib.collections import LineCollection
     from matplotlib.figure import Figure
 
-COLUMNS = 3  # panels in a row
-PLAN, SUBGOAL, GOAL = "#2e6f95", "#f2c14e", "#d1495b"
-TIME = "plasma"  # colours of the way gone, from the first step to the last
-DOTS = 40  # drawn on a plan, at most: some plans have a waypoint for every step
-FRAMES = 60  # of a film, at most: longer episodes skip steps
-PER_SECOND = 12
-HOLD = 12  # frames for which the end stands still
-PIXELS = 240  # sides of what the camera sees
-PALE = 0.6  # of its colours, so that what is drawn over them stands out
-FILM_DPI = 80
+FRAMES = 60  # of a video, at most: longer episodes skip steps
+_COLUMNS = 3  # panels in a row
+_PLAN, _SUBGOAL, _GOAL = "#2e6f95", "#f2c14e", "#d1495b"
+_TIME = "plasma"  # colours of the path taken, from the first step to the last
+_DOTS = 40  # drawn on a plan, at most: some plans have a waypoint for every step
+_FRAMES_PER_SECOND = 12
+_HOLD = 12  # frames for which the end stands still
+_PIXELS = 240  # sides of the camera's image
+_OPACITY = 0.6  # of the camera's image, so that what is drawn over it stands out
+_VIDEO_DPI = 80
 
 
 # ------------------------------------------------------------------------------------------------------------ recording
@@ -59,8 +59,8 @@ class Rollout:
         return np.empty((0, 2)) if made is None else self.plans[made]
 
 
-class Recorder:
-    """A controller that leaves all to another and notes its plans and subgoals, in the order episodes are begun."""
+class _Recorder:
+    """A controller that wraps another and records its plans and subgoals, in the order episodes are begun."""
 
     def __init__(self, controller: Controller) -> None:
         self._controller = controller
@@ -69,20 +69,20 @@ class Recorder:
         self.subgoals: list[list[Array]] = []
 
     def begin(self, seeds: Sequence[int]) -> None:
-        """Start new episodes; the notes on those before stay."""
+        """Start new episodes; the records of earlier ones stay."""
         self._controller.begin(seeds)
         self._first = len(self.plans)
         self.plans += [{} for _ in seeds]
         self.subgoals += [[] for _ in seeds]
 
     def act(self, episodes: Array, observations: Array, goals: Array) -> Array:
-        """The other controller's actions."""
+        """The actions of the wrapped controller."""
         actions = self._controller.act(episodes, observations, goals)
         if isinstance(self._controller, SubgoalController):
-            self._note(self._controller, episodes)
+            self._record(self._controller, episodes)
         return actions
 
-    def _note(self, controller: SubgoalController, episodes: Array) -> None:
+    def _record(self, controller: SubgoalController, episodes: Array) -> None:
         for episode, planned, subgoal in zip(
             episodes, controller.planned(episodes), controller.subgoals(episodes), strict=True
         ):
@@ -98,72 +98,71 @@ def record(
     """One episode of each task: the first of those that an evaluation with this seed runs."""
     if isinstance(controller, SubgoalController):
         controller = copy.copy(controller)
-        controller.whole = True  # what is not walked is drawn too
-    recorder = Recorder(controller)
+        controller.whole = True  # parts of a plan that are not followed are drawn too
+    recorder = _Recorder(controller)
     episodes = run(recorder, meta, tasks, episodes=1, max_steps=max_steps, seed=seed, workers=1, record=True)
     return [Rollout(*parts) for parts in zip(episodes, recorder.plans, recorder.subgoals, strict=True)]
 
 
-# -------------------------------------------------------------------------------------------------------------- picture
+# --------------------------------------------------------------------------------------------------------------- figure
 
 
-def rollouts_figure(rollouts: Sequence[Rollout], meta: Meta, path: Path) -> None:
-    """Write a PNG with a panel per task: the first plan, all subgoals, and the way gone, coloured by time."""
+def rollouts_figure(rollouts: Sequence[Rollout], meta: Meta) -> Figure:
+    """A panel per task: the first plan, all subgoals, and the path taken, coloured by time."""
     figure, panels = _panels(rollouts, meta)
     for axes, rollout in zip(panels, rollouts, strict=True):
         draw_maze(axes, maze_of(meta))
-        way = _Way(axes, rollout, meta, _longest(rollouts), dot=3.4)
-        way.show_plan(rollout.plan_at(0))
-        way.show_subgoals(np.array(rollout.subgoals))
-        way.show_path(rollout.episode.steps)
-    _legend(figure, panels, way)
-    with atomic(path) as temporary:
-        figure.savefig(temporary, dpi=120, format="png")
+        artists = _Artists(axes, rollout, meta, _longest(rollouts), dot=3.4)
+        artists.show_plan(rollout.plan_at(0))
+        artists.show_subgoals(np.array(rollout.subgoals))
+        artists.show_path(rollout.episode.steps)
+    _legend(figure, panels, artists)
+    return figure
 
 
-class _Way:
-    """What is drawn of one rollout, on top of the maze or of what the camera sees."""
+class _Artists:
+    """What is drawn of one rollout, on top of the maze or of the camera's image."""
 
     def __init__(self, axes: Axes, rollout: Rollout, meta: Meta, longest: int, dot: float) -> None:
         columns = list(meta.position[:2])
         assert rollout.episode.observations is not None
-        self._places = rollout.episode.observations[:, columns]
+        self._positions = rollout.episode.observations[:, columns]
         planned = bool(rollout.plans)
-        self._plan = axes.plot([], [], "-o", color=PLAN, markersize=3.2, linewidth=0.9, zorder=3)[0]
+        self._plan = axes.plot([], [], "-o", color=_PLAN, markersize=3.2, linewidth=0.9, zorder=3)[0]
         self._plan.set_label("plan" if planned else "")
-        self._subgoals = axes.plot([], [], "o", color=SUBGOAL, markeredgecolor=INK, markeredgewidth=0.4, zorder=5)[0]
+        self._subgoals = axes.plot([], [], "o", color=_SUBGOAL, markeredgecolor=INK, markeredgewidth=0.4, zorder=5)[0]
         self._subgoals.set(label="subgoal" if planned else "", markersize=dot)
         self.path = _path(axes, longest)
-        for place, shape, colour, size, label in (
-            (self._places[0], "o", "none", 8, "start"),
-            (rollout.episode.goal[columns], "*", GOAL, 14, "goal"),
+        for position, shape, colour, size, label in (
+            (self._positions[0], "o", "none", 8, "start"),
+            (rollout.episode.goal[columns], "*", _GOAL, 14, "goal"),
         ):
-            [mark] = axes.plot(*place, shape, markersize=size, markeredgecolor=INK, zorder=6, label=label)
+            [mark] = axes.plot(*position, shape, markersize=size, markeredgecolor=INK, zorder=6, label=label)
             mark.set_markerfacecolor(colour)
-        axes.update_datalim(self._places)  # all of it shows, also where there are no walls to set the limits
+        axes.update_datalim(self._positions)  # all of it shows, also where there are no walls to set the limits
         axes.autoscale_view()
 
     def show_plan(self, waypoints: Array) -> None:
         """Draw waypoints (W, P) as dots joined by a line."""
         self._plan.set_data(*waypoints.T)
-        self._plan.set_markevery(max(1, math.ceil(len(waypoints) / DOTS)))
+        self._plan.set_markevery(max(1, math.ceil(len(waypoints) / _DOTS)))
 
     def show_subgoals(self, subgoals: Array) -> None:
         """Draw subgoals (B, P) as rings."""
         self._subgoals.set_data(*subgoals.reshape(-1, 2).T)
 
     def show_path(self, step: int) -> None:
-        """Draw the way gone up to a step."""
-        places = self._places[: step + 1]
-        self.path.set_segments(list(np.stack([places[:-1], places[1:]], axis=1)))
-        self.path.set_array(np.arange(len(places) - 1))
+        """Draw the path taken up to a step."""
+        positions = self._positions[: step + 1]
+        self.path.set_segments(list(np.stack([positions[:-1], positions[1:]], axis=1)))
+        self.path.set_array(np.arange(len(positions) - 1))
 
 
 def _path(axes: Axes, longest: int) -> LineCollection:
     from matplotlib.collections import LineCollection
     from matplotlib.colors import Normalize
 
-    path = LineCollection([], cmap=TIME, norm=Normalize(0, longest), linewidths=2.8, capstyle="round", zorder=4)
+    path = LineCollection([], cmap=_TIME, norm=Normalize(0, longest), linewidths=2.8, capstyle="round", zorder=4)
     axes.add_collection(path, autolim=False)
     return path
 
@@ -176,7 +175,7 @@ def _panels(rollouts: Sequence[Rollout], meta: Meta) -> tuple[Figure, list[Axes]
     """A figure with a titled panel of the maze's shape for each rollout."""
     from matplotlib.figure import Figure  # the object interface: no display, no global state
 
-    columns = min(COLUMNS, len(rollouts))
+    columns = min(_COLUMNS, len(rollouts))
     rows = math.ceil(len(rollouts) / columns)
     maze = maze_of(meta)
     height, width = maze.walls.shape if maze else (1, 1)
@@ -196,34 +195,34 @@ def _panels(rollouts: Sequence[Rollout], meta: Meta) -> tuple[Figure, list[Axes]
     return figure, panels[: len(rollouts)]
 
 
-def _legend(figure: Figure, panels: list[Axes], way: _Way) -> None:
+def _legend(figure: Figure, panels: list[Axes], artists: _Artists) -> None:
     handles, labels = panels[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False, fontsize=9)
-    figure.colorbar(way.path, ax=panels, shrink=0.6, label="environment step")
+    figure.colorbar(artists.path, ax=panels, shrink=0.6, label="environment step")
 
 
-# ----------------------------------------------------------------------------------------------------------------- film
+# ---------------------------------------------------------------------------------------------------------------- video
 
 
-def film(rollouts: Sequence[Rollout], meta: Meta, path: Path) -> None:
-    """Write a GIF or MP4, by the name's end: all rollouts at once as the environment's camera sees them.
+def write_video(rollouts: Sequence[Rollout], meta: Meta, path: Path) -> None:
+    """Write a GIF or MP4, by the suffix: all rollouts side by side, as the environment's camera sees them from above.
 
-    Plans, subgoals and the way gone are drawn over it. Where the camera does not work there are the walls instead.
+    Plans, subgoals and the path taken are drawn over its images, or over the walls where there is no camera.
     """
-    writer = film_writer(path)
+    writer = video_writer(path)
     figure, panels = _panels(rollouts, meta)
     camera = camera_of(meta)
     scenes = [
         _Scene(axes, rollout, meta, _longest(rollouts), camera) for axes, rollout in zip(panels, rollouts, strict=True)
     ]
-    _legend(figure, panels, scenes[0].way)
+    _legend(figure, panels, scenes[0].artists)
     figure.draw_without_rendering()
     figure.set_layout_engine("none")  # it is laid out now: doing so in every frame would take longer than drawing
     steps = np.unique(np.linspace(0, _longest(rollouts), FRAMES).astype(int))
-    steps = np.append(steps, np.full(HOLD, steps[-1]))
-    with atomic(path) as temporary, TemporaryDirectory() as folder, progress("filming", len(steps), "frames") as bar:
-        draft = Path(folder) / path.name  # writers go by the name's end, which a temporary name has not
-        with writer.saving(figure, str(draft), FILM_DPI):
+    steps = np.append(steps, np.full(_HOLD, steps[-1]))
+    with atomic(path) as temporary, TemporaryDirectory() as folder, progress("rendering", len(steps), "frames") as bar:
+        draft = Path(folder) / path.name  # writers go by the suffix, which the temporary name lacks
+        with writer.saving(figure, str(draft), _VIDEO_DPI):
             for step in steps:
                 for scene in scenes:
                     scene.show(int(step))
@@ -232,77 +231,77 @@ def film(rollouts: Sequence[Rollout], meta: Meta, path: Path) -> None:
         shutil.copyfile(draft, temporary)
 
 
-def film_writer(path: Path) -> AbstractMovieWriter:
-    """What writes a film of this name here, if anything does."""
+def video_writer(path: Path) -> AbstractMovieWriter:
+    """The writer for a video of this name; bad input if there is none here."""
     from matplotlib.animation import FFMpegWriter, PillowWriter
 
     if path.suffix.lower() == ".gif":
-        return PillowWriter(fps=PER_SECOND)
+        return PillowWriter(fps=_FRAMES_PER_SECOND)
     if path.suffix.lower() != ".mp4":
-        raise BadInput(f"{path}: a film is a .gif or an .mp4 file")
+        raise BadInput(f"{path}: a video is a .gif or an .mp4 file")
     if not FFMpegWriter.isAvailable():
         raise BadInput(f"{path}: MP4 needs ffmpeg, which is not on PATH; install it, or write a .gif")
-    return FFMpegWriter(fps=PER_SECOND)
+    return FFMpegWriter(fps=_FRAMES_PER_SECOND)
 
 
 class _Scene:
-    """One panel of a film."""
+    """One panel of a video."""
 
-    def __init__(self, axes: Axes, rollout: Rollout, meta: Meta, longest: int, camera: Camera | None) -> None:
+    def __init__(self, axes: Axes, rollout: Rollout, meta: Meta, longest: int, camera: _Camera | None) -> None:
         self._rollout, self._camera, self._columns = rollout, camera, list(meta.position[:2])
         self._shown = 0
         if camera:
-            self._view = axes.imshow(self._seen(0), extent=camera.extent, alpha=PALE, zorder=1)
+            self._view = axes.imshow(self._image(0), extent=camera.extent, alpha=_OPACITY, zorder=1)
         draw_maze(axes, maze_of(meta))
-        self.way = _Way(axes, rollout, meta, longest, dot=6)
+        self.artists = _Artists(axes, rollout, meta, longest, dot=6)
 
     def show(self, step: int) -> None:
-        """Draw the moment after so many steps; when the episode is over it stays as it was."""
+        """Draw the state after so many steps; when the episode is over it stays as it was."""
         step = min(step, self._rollout.episode.steps)
         if self._camera and step != self._shown:
-            self._view.set_data(self._seen(step))
-        self.way.show_plan(self._rollout.plan_at(step))
-        self.way.show_subgoals(np.array(self._rollout.subgoals[:step][-1:]))
-        self.way.show_path(step)
+            self._view.set_data(self._image(step))
+        self.artists.show_plan(self._rollout.plan_at(step))
+        self.artists.show_subgoals(np.array(self._rollout.subgoals[:step][-1:]))
+        self.artists.show_path(step)
         self._shown = step
 
-    def _seen(self, step: int) -> Array:
+    def _image(self, step: int) -> Array:
         episode = self._rollout.episode
         assert self._camera is not None
         assert episode.observations is not None
         return self._camera.frame(episode.observations[step], episode.goal[self._columns])
 
 
-class Camera:
+class _Camera:
     """The environment's own view of a maze, straight from above."""
 
     def __init__(self, meta: Meta) -> None:
-        self._environment: Any = make_environment(meta, render_mode="rgb_array", width=PIXELS, height=PIXELS)
-        self._environment.model.light_castshadow[:] = 0  # without a graphics card they take most of the time
+        self._environment: Any = make_environment(meta, render_mode="rgb_array", width=_PIXELS, height=_PIXELS)
+        self._environment.model.light_castshadow[:] = 0  # without a GPU, shadows take most of the time
         self._environment.reset()
-        self._environment.render()  # only this tells whether there is anything to draw with
+        self._environment.render()  # fails here if nothing can render
 
     @property
     def extent(self) -> tuple[float, float, float, float]:
-        """Left, right, lower and upper edge of the floor that is seen."""
+        """Left, right, lower and upper edge of the floor in the image."""
         camera = self._environment.custom_camera
         half = camera.distance * math.tan(math.radians(self._environment.model.vis.global_.fovy) / 2)
         x, y = camera.lookat[:2]
         return x - half, x + half, y - half, y + half
 
     def frame(self, state: Array, goal: Array) -> Array:
-        """What is seen of a state (O,) and a goal (2,): an image (height, width, 3)."""
+        """The image of a state (O,) and a goal (2,): (height, width, 3)."""
         positions, velocities = self._environment.model.nq, self._environment.model.nv
-        moving = state[positions:] if len(state) > positions else np.zeros(velocities)
+        velocity = state[positions:] if len(state) > positions else np.zeros(velocities)
         self._environment.set_goal(goal_xy=goal)
-        self._environment.set_state(state[:positions], moving)
+        self._environment.set_state(state[:positions], velocity)
         return self._environment.render()
 
 
-def camera_of(meta: Meta) -> Camera | None:
-    """The camera of a dataset's environment, if it has one and there is something to draw with."""
+def camera_of(meta: Meta) -> _Camera | None:
+    """The camera of a dataset's environment; None if it has none or nothing can render here."""
     try:
-        return Camera(meta)
-    except Exception as error:  # every graphics library fails in its own way, and a film without it is still a film
-        console.print(f"no camera, drawing from above ({error})", markup=False, highlight=False, soft_wrap=True)
+        return _Camera(meta)
+    except Exception as error:  # each graphics library has exceptions of its own, and walls will do
+        console.print(f"no camera, drawing walls instead ({error})", markup=False, highlight=False, soft_wrap=True)
         return None
