@@ -57,6 +57,6 @@ def evaluate(learner: Model, controller: Model | None = None, **options: Any) ->
 
 def report(data: Trajectories, aug: Trajectories) -> Quality:
     """What augmentation did to a dataset: coverage, joins, dynamics, walls, duplicates. Print it."""
-    from scots.reporting import quality
+    from scots.reporting.quality import measure_quality
 
-    return quality.report(data, aug)
+    return measure_quality(data, aug)

@@ -271,12 +271,12 @@ class Report:
         """Print the numbers, write the folder."""
         from scots import datasets as sources
         from scots.core.files import append_rows, write_text
-        from scots.reporting import quality
         from scots.reporting.plots import write_figures
+        from scots.reporting.quality import measure_quality
         from scots.reporting.quality_document import next_commands, quality_document, quality_row
 
         data, aug = sources.load(self.data), sources.load(self.aug)
-        found = quality.report(data, aug)
+        found = measure_quality(data, aug)
         write_text(self.out / "report.json", found.to_json())
         pictures, page = write_figures(data, aug, found, self.out), self.out / "report.html"
         document = quality_document(found, pictures, next_commands(self.data, self.aug, aug.meta), self.data)

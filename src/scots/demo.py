@@ -15,10 +15,10 @@ from scots.evaluation.rollout import EvalResult
 from scots.experiments.pipeline import Line, Run, collected_folder
 from scots.experiments.recipe import Recipe
 from scots.models.cache import clocked
-from scots.reporting import quality
 from scots.reporting.document import Commands, Document, Facts, Paragraph, Picture, Section, TableBlock
 from scots.reporting.maps import save_figure
 from scots.reporting.plots import write_figures
+from scots.reporting.quality import measure_quality
 from scots.reporting.quality_document import quality_facts
 from scots.reporting.rollouts import record, rollouts_figure
 from scots.reporting.success import success_rate
@@ -74,7 +74,7 @@ def demo_document(lines: dict[str, Line], rows: dict[str, list[EvalResult]], fol
     """Success rates, episodes, the data before and after, and times; its pictures are written into the folder."""
     recorded, stitched = lines["as recorded"], lines["stitched"]
     data, aug = recorded.data, stitched.training_data
-    found = quality.report(data, aug)
+    found = measure_quality(data, aug)
     pictures = write_figures(data, aug, found, folder)
     lead = (
         f"{len(data):,} recorded episodes of {data.lengths[0] - 1} steps each, stitched into {len(aug):,} trajectories "

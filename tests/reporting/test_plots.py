@@ -17,7 +17,7 @@ from scots.envs.maze import MAZES
 from scots.reporting import plots
 from scots.reporting.augmentation import augmentation_of
 from scots.reporting.maps import dataset_figure, save_figure
-from scots.reporting.metrics import Calibration, Distribution, Dynamics, Joins, Steps
+from scots.reporting.metrics import Calibration, Distribution, Dynamics, Joins, StepLengths
 from scots.reporting.plots import (
     CAPTIONS,
     NOVELTY_WEIGHTS,
@@ -75,7 +75,7 @@ def test_dynamics_shows_each_kind_that_was_measured():
 
 
 def test_joins_has_a_panel_for_positions_and_one_for_states():
-    steps = [Steps(*(distribution(scale * k) for k in (4.0, 1.0, 0.9, 1.0)), ratio=1.1) for scale in (1, 10)]
+    steps = [StepLengths(*(distribution(scale * k) for k in (4.0, 1.0, 0.9, 1.0)), ratio=1.1) for scale in (1, 10)]
     figure = joins_figure(Joins(1200, *steps))
     left, right = panels(figure)
     assert figure.get_suptitle() == "Steps at 1,200 joins and inside segments"

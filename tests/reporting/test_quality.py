@@ -20,35 +20,37 @@ from scots.envs.maze import parse_maze
 from scots.envs.ogbench import PROTOCOLS, meta_of
 from scots.reporting.metrics import (
     Distribution,
-    Spread,
-    box_cells,
-    calibration,
-    dynamics,
-    environment_of,
+    Quantiles,
+    grid_cells,
     join_rows,
-    joins,
     latent_cells,
     maze_cells,
-    nearest,
-    reach,
-    repeats,
+    measure_calibration,
+    measure_dynamics,
+    measure_joins,
+    measure_nearest,
+    measure_reach,
+    measure_repeats,
+    measure_visits,
+    measure_walls,
     sample_trajectories,
     simulate,
-    visits,
-    walls,
+    simulator_of,
 )
-from scots.reporting.quality import Quality, report
+from scots.reporting.quality import Quality, measure_quality
 from scots.reporting.quality_document import quality_row
 
 ELBOW = parse_maze(("#####", "#...#", "###.#", "###.#", "#####"), "elbow")
 """Free cells (1,1) (1,2) (1,3) (2,3) (3,3): centres (0,0) (4,0) (8,0) (8,4) (8,8)."""
 
 
-def tracks(*places: list[tuple[float, float]], **fields) -> Trajectories:
+def tracks(*positions: list[tuple[float, float]], **fields) -> Trajectories:
     """Hand-made trajectories of positions."""
-    offsets = offsets_from_lengths([len(track) for track in places])
+    offsets = offsets_from_lengths([len(track) for track in positions])
     meta = Meta(position=(0, 1))
-    return Trajectories(np.concatenate([np.array(t, dtype=float) for t in places]), offsets, **{"meta": meta} | fields)
+    return Trajectories(
+        np.concatenate([np.array(t, dtype=float) for t in positions]), offsets, **{"meta": meta} | fields
+    )
 
 
 class Euclidean:
@@ -82,7 +84,7 @@ def stitched(data: Trajectories, *rows: list[int], **fields) -> Trajectories:
 
 def test_cells_visited_and_spanned():
     data = tracks([(0, 0), (1, 0), (4, 0)], [(8, 0), (8, 4), (8, 5), (8, 4)])
-    found = visits(data, maze_cells(ELBOW, (0, 1)))
+    found = measure_visits(data, maze_cells(ELBOW, (0, 1)))
     assert (found.visited, found.cells, found.share) == (4, 5, 0.8)
     shares = np.array([2, 1, 1, 3]) / 7
     assert found.entropy == pytest.approx(-(shares * np.log(shares)).sum())
@@ -91,19 +93,19 @@ def test_cells_visited_and_spanned():
 
 def test_states_in_walls_visit_nothing_and_fine_cells_divide_free_ones():
     data = tracks([(0, 4), (0, 0), (0.4, 0.4), (0.6, 0.6)])
-    assert visits(data, maze_cells(ELBOW, (0, 1))).visited == 1
-    fine = visits(data, maze_cells(ELBOW, (0, 1), parts=8))
+    assert measure_visits(data, maze_cells(ELBOW, (0, 1))).visited == 1
+    fine = measure_visits(data, maze_cells(ELBOW, (0, 1), parts=8))
     assert (fine.visited, fine.cells) == (2, 5 * 64)
 
 
 def test_without_a_maze_the_grid_covers_the_extent_of_the_original():
     data = tracks([(0, 0), (16, 8)])
-    grid = box_cells(data, (0, 1))
-    assert visits(data, grid).cells == 16 * 8
+    grid = grid_cells(data, (0, 1))
+    assert measure_visits(data, grid).cells == 16 * 8
     outside = tracks([(0.5, 0.5), (1.5, 0.5), (99, 99), (15.5, 7.5)])
-    assert visits(outside, grid).visited == 3
+    assert measure_visits(outside, grid).visited == 3
     still = tracks([(3, 3), (3, 3)])
-    assert visits(still, box_cells(still, (0, 1))).entropy == 0
+    assert measure_visits(still, grid_cells(still, (0, 1))).entropy == 0
 
 
 def test_latent_cells_are_those_of_the_encoder():
@@ -112,22 +114,22 @@ def test_latent_cells_are_those_of_the_encoder():
             return np.sign(observations[:, :1]).astype(np.float32) * 50
 
     data = tracks([(-1, 0), (-2, 0)], [(1, 0), (-3, 0)])
-    found = visits(data, latent_cells(data, Sign(), 0))
+    found = measure_visits(data, latent_cells(data, Sign(), 0))
     assert (found.visited, found.per_trajectory.p90) == (2, pytest.approx(1.9))
 
 
 def test_reach_is_the_path_to_the_farthest_cell_visited():
     there_and_back = [(0, 0), (4, 0), (8, 0), (8, 4), (8, 0), (0, 0)]
-    assert reach(tracks(there_and_back), ELBOW).median == 3
+    assert measure_reach(tracks(there_and_back), ELBOW).median == 3
 
 
 def test_a_line_through_a_wall_is_noticed_though_both_ends_are_free():
     corner = tracks([(6.5, 0), (6.5, 1.5), (8, 3)])
-    assert walls(corner, ELBOW).steps == 0
+    assert measure_walls(corner, ELBOW).steps == 0
     cut = tracks([(3, 1), (8, 6)], [(0, 0), (1, 0)])
-    found = walls(cut, ELBOW)
+    found = measure_walls(cut, ELBOW)
     assert (found.states, found.trajectories, found.steps) == (0, 0, 0.5)
-    inside = walls(tracks([(0, 0), (0, 3), (0, 0)], [(0, 0)]), ELBOW)
+    inside = measure_walls(tracks([(0, 0), (0, 3), (0, 0)], [(0, 0)]), ELBOW)
     assert (inside.states, inside.trajectories, inside.steps) == (0.25, 0.5, 1.0)
 
 
@@ -146,7 +148,7 @@ def test_distribution_bins_are_logarithmic():
     assert found.edges[0] <= 0.011 < found.edges[1]
     assert found.edges[-2] <= 11 < found.edges[-1]
     assert Distribution.of(np.zeros(4)).counts == ()
-    assert Spread.of(np.arange(101)).p10 == 10
+    assert Quantiles.of(np.arange(101)).p10 == 10
 
 
 # -------------------------------------------------------------------------------------------------------------- joins
@@ -169,21 +171,23 @@ def test_join_steps_before_and_after_refinement():
     aug = stitched(data, [0, 1, 2, 12, 13, 14])  # the join goes from (2, 0) to (2, 2)
     refined = aug.observations.copy()
     refined[2:, 1] = [0.5, 1, 1.5, 2]
-    found = joins(data, stitched(data, aug.source, observations=refined), (0, 1), Normalizer.fit(data.observations))
+    found = measure_joins(
+        data, stitched(data, aug.source, observations=refined), (0, 1), Normalizer.fit(data.observations)
+    )
     assert found.count == 1
-    assert found.position.unrefined_joins.spread.median == 2
-    assert found.position.refined_joins.spread.median == pytest.approx(0.5)
-    assert found.position.recorded.spread.median == 1
+    assert found.position.unrefined_joins.quantiles.median == 2
+    assert found.position.refined_joins.quantiles.median == pytest.approx(0.5)
+    assert found.position.recorded.quantiles.median == 1
     assert found.position.ratio == pytest.approx(0.5 / np.median([1, np.hypot(1, 0.5), np.hypot(1, 0.5)]), rel=0.05)
     x, y = data.observations.std(axis=0)
-    assert found.state.unrefined_joins.spread.median == pytest.approx(2 / y)
-    assert found.state.recorded.spread.median == pytest.approx(1 / x)
-    assert joins(data, stitched(data, [0, 1, 2]), (0, 1), Normalizer.fit(data.observations)) is None
+    assert found.state.unrefined_joins.quantiles.median == pytest.approx(2 / y)
+    assert found.state.recorded.quantiles.median == pytest.approx(1 / x)
+    assert measure_joins(data, stitched(data, [0, 1, 2]), (0, 1), Normalizer.fit(data.observations)) is None
 
 
 def test_repeated_trajectories_and_segments():
     aug = stitched(line(), [0, 1, 2, 12, 13], [0, 1, 2, 12, 13], [0, 1, 2, 22, 23], [5, 6, 12, 13])
-    found = repeats(aug)
+    found = measure_repeats(aug)
     assert found.trajectories == 0.25
     assert found.segments == 4  # 0-2, 12-13, 22-23, 5-6
     assert found.reused == 0.5
@@ -195,13 +199,13 @@ def test_nearest_original_state():
     aug = stitched(data, list(range(50)))
     moved = stitched(data, list(range(50)), observations=aug.observations + np.float32([0, 3]))
     scale = Normalizer.fit(data.observations)
-    at = nearest(data, aug, (0, 1), scale, (10, 100), rng)
-    off = nearest(data, moved, (0, 1), scale, (10, 100), rng)
+    at = measure_nearest(data, aug, (0, 1), scale, (10, 100), rng)
+    off = measure_nearest(data, moved, (0, 1), scale, (10, 100), rng)
     assert at.keys == 90
-    assert at.position.median == 0
-    assert at.position_floor.median == 1
-    assert off.position.median == 3
-    assert off.state.median == pytest.approx(3)  # the height never changes, so it is only centred
+    assert at.augmented_position.median == 0
+    assert at.original_position.median == 1
+    assert off.augmented_position.median == 3
+    assert off.augmented_state.median == pytest.approx(3)  # the height never changes, so it is only centred
 
 
 # ----------------------------------------------------------------------------------------------------------- geodesic
@@ -219,7 +223,7 @@ def test_geodesic_round_a_corner():
     assert metric.distances(np.array([[4.25, 1.75]]), np.array([[6.25, 3.75]]))[0, 0] == pytest.approx(4)
 
 
-def test_places_in_walls_go_to_the_nearest_free_point_and_rooms_may_be_apart():
+def test_positions_in_walls_go_to_the_nearest_free_point_and_rooms_may_be_apart():
     metric = Geodesic(ELBOW)
     assert metric.distances(np.array([[0.25, 2.5]]), np.array([[0.25, 1.75]]))[0, 0] == 0
     rooms = parse_maze(("#####", "#.#.#", "#####"), "rooms")
@@ -242,13 +246,13 @@ def test_calibration_of_an_encoder_that_knows_the_maze():
         def encode(self, observations):
             return np.random.default_rng(1).normal(size=(len(observations), 3))
 
-    knowing = calibration(data, Along(), ELBOW, (60, 80), rng)
+    knowing = measure_calibration(data, Along(), ELBOW, (60, 80), rng)
     assert knowing.pairs == 4800
     assert knowing.near > 0.97
     assert knowing.all > 0.97
     assert np.all(np.diff(knowing.mean) > 0)
     assert np.all(np.array(knowing.low) <= knowing.mean)
-    assert abs(calibration(data, Nothing(), ELBOW, (60, 80), rng).all) < 0.1
+    assert abs(measure_calibration(data, Nothing(), ELBOW, (60, 80), rng).all) < 0.1
 
 
 def test_calibration_measures_by_the_distance_of_the_encoder():
@@ -262,7 +266,7 @@ def test_calibration_measures_by_the_distance_of_the_encoder():
             return np.where(end >= start, end - start, 100.0)[..., 0]
 
     data = tracks([(0, 0)] * 60, [(4, 0)] * 60)
-    there = calibration(data, OneWay(), ELBOW, (120, 120), np.random.default_rng(0))
+    there = measure_calibration(data, OneWay(), ELBOW, (120, 120), np.random.default_rng(0))
     assert there.mean == (0.0, pytest.approx((4 + 100) / 2))
     assert (there.low[1], there.high[1]) == (4, 100)
 
@@ -293,7 +297,7 @@ def collected(request: pytest.FixtureRequest) -> Trajectories:
 
 @pytest.mark.mujoco
 def test_genuine_steps_obey_the_simulator_and_shuffled_actions_do_not(collected: Trajectories):
-    environment, rows = environment_of(collected), collected.window_starts(2)
+    environment, rows = simulator_of(collected), collected.window_starts(2)
     states, following, actions = (
         collected.observations[rows],
         collected.observations[rows + 1],
@@ -314,12 +318,12 @@ def test_genuine_steps_obey_the_simulator_and_shuffled_actions_do_not(collected:
 @pytest.mark.mujoco
 def test_dynamic_mse_tells_joins_from_recorded_steps(collected: Trajectories):
     aug = stitched(collected, [*range(0, 10), *range(60, 70), *range(85, 95)])
-    found = dynamics(collected, aug, None, 50, np.random.default_rng(0))
-    assert found.unrefined_joins.spread.count == 2
-    assert found.unrefined_joins.spread.median > 0.5
-    assert found.refined_joins.spread.median == pytest.approx(found.unrefined_joins.spread.median)
-    assert found.inside.spread.median < 1e-8
-    assert found.recorded.spread.median < 1e-8
+    found = measure_dynamics(collected, aug, None, 50, np.random.default_rng(0))
+    assert found.unrefined_joins.quantiles.count == 2
+    assert found.unrefined_joins.quantiles.median > 0.5
+    assert found.refined_joins.quantiles.median == pytest.approx(found.unrefined_joins.quantiles.median)
+    assert found.inside.quantiles.median < 1e-8
+    assert found.recorded.quantiles.median < 1e-8
     assert found.relabelled is None
 
 
@@ -331,14 +335,14 @@ def test_report_on_tracks_without_environment_actions_or_names(tmp_path: Path):
     walks = np.cumsum(rng.normal(size=(6, 40, 2)), axis=1)
     data = tracks(*walks, meta=Meta())
     aug = stitched(data, [*range(0, 20), *range(100, 120)], [*range(45, 60), *range(5, 30)])
-    found = report(data, aug)
+    found = measure_quality(data, aug)
     assert found.joins.count == 2
     assert (found.dynamics, found.calibration, found.residual) == (None, None, None)
     assert (found.augmented.walls, found.augmented.reach, found.augmented.latent) == (None, None, None)
     assert found.original.cells.visited >= found.augmented.cells.visited
-    assert found.nearest.position_floor.median > 0
+    assert found.nearest.original_position.median > 0
     assert Quality.from_json(found.to_json()) == found
-    assert report(data, aug) == found
+    assert measure_quality(data, aug) == found
     summary = repr(found)
     assert summary.splitlines()[0] == "Augmented data: unnamed data"
     assert [line.split()[0] for line in summary.splitlines() if line.startswith("joins, ")] == ["joins,"] * 2
@@ -361,7 +365,7 @@ def test_an_encoder_that_is_given_adds_latent_cells():
             return np.asarray(observations)
 
     data = line()
-    found = report(data, stitched(data, [0, 1, 2, 12, 13]), encoder=Identity())
+    found = measure_quality(data, stitched(data, [0, 1, 2, 12, 13]), encoder=Identity())
     assert found.original.latent.visited == found.original.latent.cells == data.rows
     assert found.augmented.latent.visited == 5
     assert "latent cells visited" in repr(found)
@@ -375,7 +379,7 @@ def test_the_original_is_recognised_by_the_position_columns_it_was_stitched_with
     step |= {"source": data.but_meta(position=position).fingerprint()}
     aug = stitched(data, [0, 1, 2, 12, 13]).but_meta(provenance=(step,), position=position)
     for given in ((), (0, 1), (1, 0)):
-        found = report(data.but_meta(position=given), aug).augmentation
+        found = measure_quality(data.but_meta(position=given), aug).augmentation
         assert (found.config_fingerprint, found.seed) == (ScotsConfig().fingerprint(), 3)
 
 
@@ -384,10 +388,10 @@ def test_data_without_lineage_is_measured_by_what_needs_none():
     data = line()
     step = {"origin": "generated elsewhere", "config": {"steps": 3}, "seed": 0, "source": data.fingerprint()}
     aug = transitions(data, range(9)).but_meta(provenance=(step,))
-    found = report(data, aug)
+    found = measure_quality(data, aug)
     assert (found.joins, found.repeats, found.dynamics) == (None, None, None)
     assert (found.augmented.trajectories, found.augmented.states) == (9, 18)
-    assert found.nearest.position.p99 <= 2  # steps of 1, half of the originals held out
+    assert found.nearest.augmented_position.p99 <= 2  # steps of 1, half of the originals held out
     assert Quality.from_json(found.to_json()) == found
     row = quality_row(found)
     assert (row["join_ratio_position"], row["repeated_trajectories"]) == (None, None)
@@ -398,22 +402,22 @@ def test_data_without_lineage_is_measured_by_what_needs_none():
 @pytest.mark.mujoco
 def test_steps_without_lineage_are_simulated_too(collected: Trajectories):
     rows = np.arange(5, 25)
-    genuine = dynamics(collected, transitions(collected, rows), None, 50, np.random.default_rng(0))
+    genuine = measure_dynamics(collected, transitions(collected, rows), None, 50, np.random.default_rng(0))
     assert (genuine.unrefined_joins, genuine.refined_joins) == (None, None)
-    assert genuine.inside.spread.count == 20
-    assert genuine.inside.spread.median < 1e-8
+    assert genuine.inside.quantiles.count == 20
+    assert genuine.inside.quantiles.median < 1e-8
     shuffled = transitions(collected, rows, actions=np.repeat(collected.actions[rows + 7], 2, axis=0))
-    assert dynamics(collected, shuffled, None, 50, np.random.default_rng(0)).inside.spread.median > 1e-3
+    assert measure_dynamics(collected, shuffled, None, 50, np.random.default_rng(0)).inside.quantiles.median > 1e-3
 
 
 def test_only_what_cannot_be_compared_is_refused():
     data = line()
     wide = Trajectories(np.zeros((4, 3)), [0, 4])
     with pytest.raises(BadInput, match="the original has 2 columns of observations, the augmented data 3"):
-        report(data, wide)
+        measure_quality(data, wide)
     with pytest.raises(BadInput, match="do not fit"):
-        report(data[:1], stitched(data, [0, 1, 22, 23]))
+        measure_quality(data[:1], stitched(data, [0, 1, 22, 23]))
     step = {"origin": "stitched here", "config": {}, "seed": 0, "source": "0123"}
     other = stitched(data, [0, 1, 12]).but_meta(provenance=(step,))
     with pytest.raises(BadInput, match="fingerprint 0123"):
-        report(data, other)
+        measure_quality(data, other)

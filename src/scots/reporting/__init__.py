@@ -1,1 +1,1 @@
-"""What turns numbers into pictures and pages."""
+"""Reports: what is measured about data and results, as figures, rows and documents."""

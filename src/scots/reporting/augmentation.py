@@ -24,7 +24,7 @@ from scots.data.npz import read_npz
 from scots.data.trajectories import Array, Meta, Trajectories
 from scots.models.cache import found
 
-OPTIONS = {
+_OPTIONS = {
     "trajectories": "--trajectories",
     "stitching.stitches": "--stitches",
     "stitching.segment": "--segment",
@@ -107,7 +107,7 @@ def augment_command(dataset: str, settings: AugmentationSettings, out: str) -> s
     changes = dict(settings.changes)
     if changes.get("stitcher.segment") == changes.get("stitching.segment"):
         changes.pop("stitcher.segment", None)  # one option sets both
-    if all(path in OPTIONS and value is not None for path, value in changes.items()):
+    if all(path in _OPTIONS and value is not None for path, value in changes.items()):
         words = ["scots", "augment", dataset, "--out", out]
         words += ["--profile", settings.profile or "laptop"] if settings.profile != "laptop" else []
         words += ["--recipe", settings.recipe] if settings.recipe != "official" else []
@@ -120,8 +120,8 @@ def augment_command(dataset: str, settings: AugmentationSettings, out: str) -> s
 
 def _option(path: str, value: Any) -> list[str]:
     if isinstance(value, bool):
-        return [OPTIONS[path] if value else OPTIONS[path].replace("--", "--no-")]
-    return [OPTIONS[path], _shown(value)]
+        return [_OPTIONS[path] if value else _OPTIONS[path].replace("--", "--no-")]
+    return [_OPTIONS[path], _shown(value)]
 
 
 # -------------------------------------------------------------------------------------------------------------- models

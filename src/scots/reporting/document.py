@@ -18,7 +18,7 @@ from typing import Protocol
 from scots.core.errors import BadInput
 from scots.core.files import atomic
 
-TEXT_WIDTH, MARKDOWN_WIDTH = 100, 120  # columns at which paragraphs are wrapped
+_TEXT_WIDTH, _MARKDOWN_WIDTH = 100, 120  # columns at which paragraphs are wrapped
 
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1f2933; --soft: #52606d; --paper: #fff; --card: #f3f5f7; --line: #d9dfe5; }
@@ -74,11 +74,11 @@ class Paragraph:
 
     def text(self) -> str:
         """Wrapped lines."""
-        return _wrapped(self.words, TEXT_WIDTH)
+        return _wrapped(self.words, _TEXT_WIDTH)
 
     def markdown(self) -> str:
         """Wrapped lines."""
-        return _wrapped(self.words.replace("<", "\\<"), MARKDOWN_WIDTH)
+        return _wrapped(self.words.replace("<", "\\<"), _MARKDOWN_WIDTH)
 
     def html(self) -> str:
         """A paragraph."""

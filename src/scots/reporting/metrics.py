@@ -1,4 +1,4 @@
-"""What can be measured about augmented data, one function each: visits, walls, joins, dynamics, repeats, distances.
+"""What is measured about augmented data, one function each: visits, walls, joins, repeats, dynamics, distances.
 
 Every function takes `Trajectories` of a size that fits in memory: draw them with `sample_trajectories`.
 """
@@ -24,13 +24,12 @@ from scots.envs.geodesic import Geodesic
 from scots.envs.maze import Maze
 from scots.envs.ogbench import make_environment, seed_environment
 
-BINS_PER_DECADE = 10
-GRID = 16  # cells along the longer side of the positions, where there is no maze
-FINE = 8  # parts of a cell's side in the fine grid
-LATENT_CELLS = 256
-LINE_POINTS = 17  # places looked at on the line of a step, both ends included
-NEAR_CELLS = 8  # pairs of states no more than this many maze cells apart are near
-FEWEST_PAIRS = 50  # in a bin of path lengths: fewer say little
+NEAR_CELLS = 8  # pairs of states at most this many maze cells apart are near
+_BINS_PER_DECADE = 10
+_GRID = 16  # cells along the longer side of the positions, where there is no maze
+_LATENT_CELLS = 256
+_LINE_POINTS = 17  # positions checked along a step, both ends included
+_MIN_PAIRS = 50  # in a bin of path lengths: fewer say little
 
 
 def sample_trajectories(data: Trajectories, states: int, rng: np.random.Generator) -> Trajectories:
@@ -51,8 +50,8 @@ def sample_rows(rows: Array, count: int, rng: np.random.Generator) -> Array:
 
 
 @dataclass(frozen=True)
-class Spread(Config):
-    """A set of numbers by its quantiles."""
+class Quantiles(Config):
+    """Quantiles of a set of numbers."""
 
     count: int
     p10: float
@@ -64,30 +63,30 @@ class Spread(Config):
 
     @classmethod
     def of(cls, values: Array) -> Self:
-        """The spread of at least one value."""
-        quantiles = np.quantile(np.asarray(values, dtype=np.float64), [0.1, 0.25, 0.5, 0.75, 0.9, 0.99])
-        return cls(len(values), *map(float, quantiles))
+        """The quantiles of at least one value."""
+        found = np.quantile(np.asarray(values, dtype=np.float64), [0.1, 0.25, 0.5, 0.75, 0.9, 0.99])
+        return cls(len(values), *map(float, found))
 
 
 @dataclass(frozen=True)
 class Distribution(Config):
-    """A spread, and a histogram with bins of equal width on a logarithmic scale, where zeros have no place."""
+    """Quantiles, and a histogram with bins of equal width on a logarithmic scale, which leaves zeros out."""
 
-    spread: Spread
-    lowest: int  # bin n begins at 10 ** ((lowest + n) / BINS_PER_DECADE)
+    quantiles: Quantiles
+    lowest: int  # bin n begins at 10 ** ((lowest + n) / _BINS_PER_DECADE)
     counts: tuple[int, ...]
 
     @classmethod
     def of(cls, values: Array) -> Self:
         """The distribution of at least one value, none of them negative."""
-        bins = np.floor(np.log10(values[values > 0]) * BINS_PER_DECADE).astype(np.int64)
+        bins = np.floor(np.log10(values[values > 0]) * _BINS_PER_DECADE).astype(np.int64)
         lowest = int(bins.min()) if len(bins) else 0
-        return cls(Spread.of(values), lowest, tuple(map(int, np.bincount(bins - lowest))))
+        return cls(Quantiles.of(values), lowest, tuple(map(int, np.bincount(bins - lowest))))
 
     @property
     def edges(self) -> Array:
         """Where the bins begin and end (bins + 1,)."""
-        return 10.0 ** ((self.lowest + np.arange(len(self.counts) + 1)) / BINS_PER_DECADE)
+        return 10.0 ** ((self.lowest + np.arange(len(self.counts) + 1)) / _BINS_PER_DECADE)
 
 
 # ------------------------------------------------------------------------------------------------------------- visits
@@ -95,10 +94,10 @@ class Distribution(Config):
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """A division of the states into numbered cells, of which only some may count."""
+    """A partition of the state space into numbered cells."""
 
     number_of: Callable[[Array], Array]  # observations (N, O) -> cell numbers (N,)
-    counted: Array  # (cells,) bool
+    free: Array  # (cells,) bool: states can be there
 
 
 @dataclass(frozen=True)
@@ -106,9 +105,9 @@ class Visits(Config):
     """Which cells the states of a dataset visit."""
 
     visited: int  # cells with at least one state
-    cells: int  # that could be visited
+    cells: int  # that states can be in
     entropy: float  # of the share of states in each cell, in nats: log(cells) if all are visited equally
-    per_trajectory: Spread  # distinct cells that one trajectory visits
+    per_trajectory: Quantiles  # distinct cells that one trajectory visits
 
     @property
     def share(self) -> float:
@@ -117,90 +116,90 @@ class Visits(Config):
 
 
 def maze_cells(maze: Maze, columns: tuple[int, ...], parts: int = 1) -> Cells:
-    """The cells of a maze, each side divided into parts; free ones count."""
+    """The cells of a maze, each side divided into parts."""
     free = np.kron(~maze.walls, np.ones((parts, parts), dtype=bool))
     low = np.full(2, -maze.origin - maze.unit / 2)
     return Cells(_grid(columns, low, maze.unit / parts, free.T.shape), free.T.ravel())
 
 
-def box_cells(data: Trajectories, columns: tuple[int, ...], parts: int = 1) -> Cells:
-    """A grid over the extent of the positions of a dataset; all cells count, places outside go to the nearest."""
-    places = data.observations[:, list(columns)]
-    low, extent = places.min(axis=0), np.ptp(places, axis=0)
-    side = float(extent.max()) / (GRID * parts) or 1.0  # of a dataset that stays where it is
+def grid_cells(data: Trajectories, columns: tuple[int, ...], parts: int = 1) -> Cells:
+    """A grid over the extent of the positions of a dataset; positions outside belong to the nearest cell."""
+    positions = data.observations[:, list(columns)]
+    low, extent = positions.min(axis=0), np.ptp(positions, axis=0)
+    side = float(extent.max()) / (_GRID * parts) or 1.0  # of a dataset that never moves
     shape = tuple(max(1, int(np.ceil(length / side))) for length in extent)
     return Cells(_grid(columns, low, side, shape), np.ones(int(np.prod(shape)), dtype=bool))
 
 
 def _grid(columns: tuple[int, ...], low: Array, side: float, shape: tuple[int, ...]) -> Callable[[Array], Array]:
     def number_of(observations: Array) -> Array:
-        place = np.floor((observations[:, list(columns)] - low) / side).astype(np.int64)
-        return np.ravel_multi_index(tuple(place.T), shape, mode="clip")
+        index = np.floor((observations[:, list(columns)] - low) / side).astype(np.int64)
+        return np.ravel_multi_index(tuple(index.T), shape, mode="clip")
 
     return number_of
 
 
 def latent_cells(data: Trajectories, encoder: Encoder, seed: int) -> Cells:
-    """The k-means cells of the latents of a dataset; all count."""
+    """The k-means cells of the latents of a dataset: a partition of latent vectors, whatever their distance is."""
     latents = np.ascontiguousarray(encoder.encode(data.observations), dtype=np.float32)
-    count = min(LATENT_CELLS, len(latents))
+    count = min(_LATENT_CELLS, len(latents))
     means = faiss.Kmeans(latents.shape[1], count, niter=10, seed=seed, min_points_per_centroid=1)
     means.train(latents)
 
     def number_of(observations: Array) -> Array:
-        wanted = np.ascontiguousarray(encoder.encode(observations), dtype=np.float32)
-        return means.index.search(wanted, 1)[1][:, 0]
+        queries = np.ascontiguousarray(encoder.encode(observations), dtype=np.float32)
+        return means.index.search(queries, 1)[1][:, 0]
 
     return Cells(number_of, np.ones(count, dtype=bool))
 
 
-def visits(data: Trajectories, cells: Cells) -> Visits:
+def measure_visits(data: Trajectories, cells: Cells) -> Visits:
     """How many cells are visited, how evenly, and how many by each trajectory."""
     number = cells.number_of(data.observations)
-    rows = np.flatnonzero(cells.counted[number])
-    counts = np.bincount(number[rows], minlength=len(cells.counted))
+    rows = np.flatnonzero(cells.free[number])
+    counts = np.bincount(number[rows], minlength=len(cells.free))
     shares = counts[counts > 0] / max(1, len(rows))
-    pairs = np.unique(data.episode_of(rows) * len(cells.counted) + number[rows])
-    each = np.bincount(pairs // len(cells.counted), minlength=len(data))
+    pairs = np.unique(data.episode_of(rows) * len(cells.free) + number[rows])
+    each = np.bincount(pairs // len(cells.free), minlength=len(data))
     entropy = float(-(shares * np.log(shares)).sum()) + 0.0  # a single cell would give -0
-    return Visits(int((counts > 0).sum()), int(cells.counted.sum()), entropy, Spread.of(each))
+    return Visits(int((counts > 0).sum()), int(cells.free.sum()), entropy, Quantiles.of(each))
 
 
-def reach(data: Trajectories, maze: Maze) -> Spread:
+def measure_reach(data: Trajectories, maze: Maze) -> Quantiles:
     """Path length in maze cells from where each trajectory starts to the farthest cell it visits."""
     cells = maze.cell_of(data.positions)
     farthest = []
     for begin, end in zip(data.offsets[:-1], data.offsets[1:], strict=True):
         first = (int(cells[begin, 0]), int(cells[begin, 1]))
         farthest.append(maze.distances(first)[cells[begin:end, 0], cells[begin:end, 1]].max())
-    return Spread.of(np.array(farthest))
+    return Quantiles.of(np.array(farthest))
 
 
 @dataclass(frozen=True)
 class Walls(Config):
-    """How often trajectories are where nothing can be."""
+    """How often trajectories are where nothing can be: inside walls."""
 
     states: float  # share of states inside a wall block
     trajectories: float  # share of trajectories with any such state
     steps: float  # share of steps whose straight line touches a wall block
 
 
-def walls(data: Trajectories, maze: Maze) -> Walls:
-    """Shares of states, trajectories and steps that are inside walls or cross them."""
+def measure_walls(data: Trajectories, maze: Maze) -> Walls:
+    """Shares of states and trajectories inside walls, and of steps through them."""
     inside = maze.in_wall(data.positions)
     starts = data.window_starts(2)
     begin, end = data.positions[starts, None], data.positions[starts + 1, None]
-    lines = begin + (end - begin) * np.linspace(0, 1, LINE_POINTS, dtype=np.float32)[:, None]  # (steps, points, 2)
+    lines = begin + (end - begin) * np.linspace(0, 1, _LINE_POINTS, dtype=np.float32)[:, None]  # (steps, points, 2)
     crossing = maze.in_wall(lines).any(axis=1)
-    struck = np.logical_or.reduceat(inside, data.offsets[:-1])
-    return Walls(float(inside.mean()), float(struck.mean()), float(crossing.mean()) if len(starts) else 0.0)
+    any_inside = np.logical_or.reduceat(inside, data.offsets[:-1])
+    return Walls(float(inside.mean()), float(any_inside.mean()), float(crossing.mean()) if len(starts) else 0.0)
 
 
 # -------------------------------------------------------------------------------------------------------------- joins
 
 
 @dataclass(frozen=True)
-class Steps(Config):
+class StepLengths(Config):
     """Lengths of steps at joins and inside segments, before and after refinement."""
 
     unrefined_joins: Distribution
@@ -215,8 +214,8 @@ class Joins(Config):
     """The steps where one segment follows another."""
 
     count: int  # joins measured
-    position: Steps  # in units of the position columns
-    state: Steps  # of whole observations, each column in its standard deviations
+    position: StepLengths  # in units of the position columns
+    state: StepLengths  # of whole observations, each column in its standard deviations
 
 
 def join_rows(aug: Trajectories) -> tuple[Array, Array]:
@@ -231,22 +230,22 @@ def join_rows(aug: Trajectories) -> tuple[Array, Array]:
     return rows[jumps], rows[~jumps]
 
 
-def joins(data: Trajectories, aug: Trajectories, columns: tuple[int, ...], scale: Normalizer) -> Joins | None:
+def measure_joins(data: Trajectories, aug: Trajectories, columns: tuple[int, ...], scale: Normalizer) -> Joins | None:
     """Compare steps at joins with steps inside segments; None without lineage or joins."""
     source_rows, (at_joins, inside) = aug.source, join_rows(aug)
     if source_rows is None or not len(at_joins) or not len(inside):
         return None
 
-    def steps(wanted: list[int], units: Array) -> Steps:
+    def steps(chosen: list[int], units: Array) -> StepLengths:
         def lengths(observations: Array, rows: Array, following: Array) -> Array:
-            change = observations[following][:, wanted] - observations[rows][:, wanted]
+            change = observations[following][:, chosen] - observations[rows][:, chosen]
             return np.linalg.norm(change / units, axis=1)
 
         source, next_source = source_rows[:-1], source_rows[1:]
         before = [lengths(data.observations, source[rows], next_source[rows]) for rows in (at_joins, inside)]
         after = [lengths(aug.observations, rows, rows + 1) for rows in (at_joins, inside)]
         medians = [float(np.median(values)) for values in after]
-        return Steps(
+        return StepLengths(
             unrefined_joins=Distribution.of(before[0]),
             refined_joins=Distribution.of(after[0]),
             inside=Distribution.of(after[1]),
@@ -260,14 +259,14 @@ def joins(data: Trajectories, aug: Trajectories, columns: tuple[int, ...], scale
 
 @dataclass(frozen=True)
 class Repeats(Config):
-    """How much of the augmented data is the same again."""
+    """How much of the augmented data is repeated."""
 
     trajectories: float  # share of trajectories whose source rows are those of an earlier one
     segments: int  # distinct runs of source rows between joins
     reused: float  # share of these that are used more than once
 
 
-def repeats(aug: Trajectories) -> Repeats | None:
+def measure_repeats(aug: Trajectories) -> Repeats | None:
     """Count trajectories and segments that come from the same source rows; None without lineage."""
     if aug.source is None:
         return None
@@ -282,16 +281,16 @@ def repeats(aug: Trajectories) -> Repeats | None:
 
 @dataclass(frozen=True)
 class Nearest(Config):
-    """Distances to the nearest of a sample of original states."""
+    """Distances to the nearest of some original states, from augmented states and from other original states."""
 
-    keys: int  # original states compared with
-    position: Spread  # of augmented states, in units of the position columns
-    position_floor: Spread  # of original states that are not in the sample
-    state: Spread  # of whole observations, each column in its standard deviations
-    state_floor: Spread
+    keys: int  # original states among which the nearest is searched
+    augmented_position: Quantiles  # in units of the position columns
+    original_position: Quantiles
+    augmented_state: Quantiles  # of whole observations, each column in its standard deviations
+    original_state: Quantiles
 
 
-def nearest(
+def measure_nearest(
     data: Trajectories,
     aug: Trajectories,
     columns: tuple[int, ...],
@@ -299,19 +298,19 @@ def nearest(
     counts: tuple[int, int],
     rng: np.random.Generator,
 ) -> Nearest:
-    """How far augmented states are from original ones; `counts` are the states that look and those looked at."""
+    """Distances of augmented states to original ones; `counts` are the numbers of queries and of keys."""
     held = min(counts[0], data.rows // 2)
     drawn = rng.permutation(data.rows)[: held + counts[1]]
     original, keys = data.observations[drawn[:held]], data.observations[drawn[held:]]
     augmented = aug.observations[sample_rows(np.arange(aug.rows), counts[0], rng)]
 
-    def spreads(view: Callable[[Array], Array]) -> tuple[Spread, Spread]:
+    def quantiles(view: Callable[[Array], Array]) -> tuple[Quantiles, Quantiles]:
         index = SegmentIndex.build(view(keys), "exact", seed=0)
         searched = (index.search(view(queries), 1)[0][:, 0] for queries in (augmented, original))
-        found = [Spread.of(distances) for distances in searched]
+        found = [Quantiles.of(distances) for distances in searched]
         return found[0], found[1]
 
-    return Nearest(len(keys), *spreads(lambda states: states[:, list(columns)]), *spreads(scale.normalize))
+    return Nearest(len(keys), *quantiles(lambda states: states[:, list(columns)]), *quantiles(scale.normalize))
 
 
 # ----------------------------------------------------------------------------------------------------------- dynamics
@@ -319,7 +318,7 @@ def nearest(
 
 @dataclass(frozen=True)
 class Dynamics(Config):
-    """Dynamic MSE: squared distance from where the true simulator gets by the action to the next state."""
+    """Dynamic MSE: squared distance between the next state and where the simulator gets by the action."""
 
     unrefined_joins: Distribution | None  # none without lineage
     refined_joins: Distribution | None
@@ -328,7 +327,7 @@ class Dynamics(Config):
     relabelled: Distribution | None  # original steps by inverse dynamics: the floor that labelling leaves
 
 
-def dynamics(
+def measure_dynamics(
     data: Trajectories, aug: Trajectories, inverse: InverseDynamics | None, count: int, rng: np.random.Generator
 ) -> Dynamics | None:
     """Dynamic MSE of at most `count` steps of each kind; None without actions, steps or the environment.
@@ -336,7 +335,7 @@ def dynamics(
     Steps over joins that are not refined have no actions of their own: they get those of the inverse dynamics, or those
     of the refined step where there is no such model.
     """
-    environment = environment_of(data)
+    environment = simulator_of(data)
     at_joins, inside = (sample_rows(rows, count, rng) for rows in join_rows(aug))
     if environment is None or data.actions is None or aug.actions is None or not len(at_joins) + len(inside):
         return None
@@ -362,8 +361,8 @@ def dynamics(
     )
 
 
-def environment_of(data: Trajectories) -> Any:
-    """The simulator that a dataset's observations are states of; None if there is none, or it is not installed."""
+def simulator_of(data: Trajectories) -> Any:
+    """The simulator whose states a dataset's observations are; None if there is none, or it is not installed."""
     try:
         environment = make_environment(data.meta)
     except BadInput:
@@ -372,17 +371,17 @@ def environment_of(data: Trajectories) -> Any:
 
 
 def simulate(environment: Any, states: Array, actions: Array, quaternions: tuple[int, ...] = ()) -> Array:
-    """Where the true simulator gets from each state (B, O) by each action (B, A) in one step: (B, O) float64.
+    """Where the simulator gets from each state (B, O) by each action (B, A) in one step: (B, O) float64.
 
-    A state is positions followed by velocities; positions alone stand still.
+    A state is qpos followed by qvel; qpos alone is at rest.
     """
     states = unit_quaternions(states.astype(np.float64), quaternions)
     positions, velocities = environment.model.nq, environment.model.nv
     reached = np.empty_like(states)
     for number, (state, action) in enumerate(zip(states, actions.astype(np.float64), strict=True)):
-        environment.data.qacc_warmstart[:] = 0  # otherwise the row before would leave a trace
-        moving = state[positions:] if len(state) > positions else np.zeros(velocities)
-        environment.set_state(state[:positions], moving)
+        environment.data.qacc_warmstart[:] = 0  # otherwise the solver would remember the row before
+        velocity = state[positions:] if len(state) > positions else np.zeros(velocities)
+        environment.set_state(state[:positions], velocity)
         reached[number] = environment.step(action)[0]
     return reached
 
@@ -392,15 +391,15 @@ class Residual(Config):
     """How well inverse dynamics predict recorded actions."""
 
     transitions: int  # measured
-    held_out: bool  # they are of the validation twin, not of what the model was trained on
+    held_out: bool  # from the validation twin, not from what the model was trained on
     error: float  # mean squared error of an action's component
     variance: float  # of the recorded components: the error of always predicting their mean
 
 
-def residual(
+def measure_residual(
     data: Trajectories, inverse: InverseDynamics, held_out: bool, count: int, rng: np.random.Generator
 ) -> Residual:
-    """Predict recorded actions from the states before and after them."""
+    """Error of predicting recorded actions from the states before and after them."""
     assert data.actions is not None
     rows = data.random_rows(2, count, rng)
     error = inverse.label(data.windows(rows, 2))[:, 0] - data.actions[rows]
@@ -412,7 +411,7 @@ def residual(
 
 @dataclass(frozen=True)
 class Calibration(Config):
-    """Distance in the latent space against the length of the shortest path."""
+    """Latent distance against the length of the shortest path."""
 
     pairs: int
     near: float | None  # rank correlation (Spearman) of pairs at most NEAR_CELLS maze cells apart
@@ -423,17 +422,17 @@ class Calibration(Config):
     high: tuple[float, ...]  # its 90 % quantile
 
 
-def calibration(
+def measure_calibration(
     data: Trajectories, encoder: Encoder, maze: Maze, counts: tuple[int, int], rng: np.random.Generator
 ) -> Calibration:
-    """Compare latent and path distances between some states and some others, each with each."""
+    """Latent distance against path length, and their rank correlation, over all pairs of two samples of states."""
     starts, goals = (data.observations[sample_rows(np.arange(data.rows), count, rng)] for count in counts)
     columns = list(data.meta.position)
     path = Geodesic(maze).distances(starts[:, columns], goals[:, columns])
     latent = encoder.distance(encoder.encode(starts)[:, None], encoder.encode(goals)[None])
     latent, path = latent[np.isfinite(path)], path[np.isfinite(path)]
     bins = (path / maze.unit).astype(np.int64)
-    used = np.flatnonzero(np.bincount(bins) >= FEWEST_PAIRS)
+    used = np.flatnonzero(np.bincount(bins) >= _MIN_PAIRS)
     groups = [latent[bins == number] for number in used]
     near = path <= NEAR_CELLS * maze.unit
     return Calibration(

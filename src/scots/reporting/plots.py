@@ -22,7 +22,7 @@ from scots.reporting.maps import (
     save_figure,
     spread_out,
 )
-from scots.reporting.metrics import Calibration, Distribution, Dynamics, Joins, Steps, sample_rows
+from scots.reporting.metrics import Calibration, Distribution, Dynamics, Joins, StepLengths, sample_rows
 from scots.reporting.quality import Quality, known_maze, with_position
 
 if TYPE_CHECKING:
@@ -253,7 +253,7 @@ def joins_figure(joins: Joins) -> Figure:
     return _titled(figure, f"Steps at {joins.count:,} joins and inside segments")
 
 
-def _draw_kinds(axes: Axes, steps: Steps | Dynamics, inside: str) -> None:
+def _draw_kinds(axes: Axes, steps: StepLengths | Dynamics, inside: str) -> None:
     """A histogram for each kind of step: joins filled, others as outlines."""
     for field, colour, filled, label in (
         ("unrefined_joins", _BEFORE, True, "joins before refinement"),
@@ -264,9 +264,9 @@ def _draw_kinds(axes: Axes, steps: Steps | Dynamics, inside: str) -> None:
     ):
         found: Distribution | None = getattr(steps, field, None)
         if found is not None:
-            label = f"{label} (median {found.spread.median:.2g})"
+            label = f"{label} (median {found.quantiles.median:.2g})"
             style: dict[str, Any] = {"alpha": 0.6, "zorder": 2} if filled else {"linewidth": 1.8, "zorder": 3}
-            shares = np.array(found.counts) / found.spread.count
+            shares = np.array(found.counts) / found.quantiles.count
             axes.stairs(shares, found.edges, fill=filled, color=colour, label=label, **style)
 
 

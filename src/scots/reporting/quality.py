@@ -1,6 +1,6 @@
-"""How good an augmented dataset is, beside the data it was made from: the numbers of `scots report`.
+"""The quality of augmented data, beside the data it was made from: the numbers of `scots report`.
 
-What needs a maze, a simulator or a trained model is None where there is none.
+What needs a maze, a simulator, lineage or a trained model is None where there is none.
 """
 
 from __future__ import annotations
@@ -19,37 +19,37 @@ from scots.envs.maze import Maze, maze_of
 from scots.evaluation.rollout import origin_of
 from scots.reporting.augmentation import AugmentationSettings, augmentation_of
 from scots.reporting.metrics import (
-    FINE,
     Calibration,
     Cells,
     Dynamics,
     Joins,
     Nearest,
+    Quantiles,
     Repeats,
     Residual,
-    Spread,
     Visits,
     Walls,
-    box_cells,
-    calibration,
-    dynamics,
-    joins,
+    grid_cells,
     latent_cells,
     maze_cells,
-    nearest,
-    reach,
-    repeats,
-    residual,
+    measure_calibration,
+    measure_dynamics,
+    measure_joins,
+    measure_nearest,
+    measure_reach,
+    measure_repeats,
+    measure_residual,
+    measure_visits,
+    measure_walls,
     sample_trajectories,
-    visits,
-    walls,
 )
 
-SAMPLE_STATES = 200_000  # of whole trajectories, from the original and from the augmented data
-SIMULATED = 2000  # steps of each kind given to the simulator
-LOOKING, LOOKED_AT = 2000, 100_000  # states that look for their nearest original, and originals they look among
-RESIDUAL_TRANSITIONS = 20_000
-PAIRED = (200, 500)  # states of the distance calibration: each of the first with each of the second
+_FINE = 8  # parts of a cell's side in the fine grid
+_SAMPLE_STATES = 200_000  # of whole trajectories, from the original and from the augmented data
+_SIMULATED_STEPS = 2000  # of each kind
+_NEAREST_QUERIES, _NEAREST_KEYS = 2000, 100_000
+_RESIDUAL_TRANSITIONS = 20_000
+_CALIBRATION_STATES = (200, 500)  # each of the first with each of the second
 
 
 @dataclass(frozen=True)
@@ -59,11 +59,11 @@ class Summary(Config):
     trajectories: int
     states: int
     cells: Visits  # of the maze, or of a grid over the positions of the original
-    fine: Visits  # the same cells, each side divided by FINE
+    fine: Visits  # the same cells, each side divided by 8
     sampled_trajectories: int  # what follows is measured on these
     sampled_states: int
     latent: Visits | None  # of k-means cells of the original's latents
-    reach: Spread | None  # path length in maze cells from a trajectory's start to the farthest cell it visits
+    reach: Quantiles | None  # path length in maze cells from a trajectory's start to the farthest cell it visits
     walls: Walls | None
 
 
@@ -73,7 +73,7 @@ class Quality(Config):
 
     dataset: str | None  # id of the original
     augmentation: AugmentationSettings
-    sample_seed: int  # of what was drawn to be measured
+    sample_seed: int  # of the samples that were measured
     origin: str  # of the augmented data, step by step
     original: Summary
     augmented: Summary
@@ -90,13 +90,10 @@ class Quality(Config):
         return quality_document(self).text()
 
 
-# ------------------------------------------------------------------------------------------------------------- report
-
-
-def report(data: Trajectories, aug: Trajectories, *, encoder: Encoder | None = None, seed: int = 0) -> Quality:
+def measure_quality(data: Trajectories, aug: Trajectories, *, encoder: Encoder | None = None, seed: int = 0) -> Quality:
     """Measure augmented data against the data it was made from; `seed` decides what is sampled.
 
-    The embedding and the inverse dynamics are those among the artifacts, unless an encoder is given.
+    The encoder and the inverse dynamics are the cached ones that the data was made with, unless an encoder is given.
     """
     made, seeds = augmentation_of(data, aug), Seeds(seed)
     encoder = encoder or made.encoder
@@ -104,12 +101,12 @@ def report(data: Trajectories, aug: Trajectories, *, encoder: Encoder | None = N
     aug = aug.but_meta(position=data.meta.position)
     columns, maze = data.meta.position[:2], known_maze(data)
     scale = Normalizer.fit(data.observations)
-    original = sample_trajectories(data, SAMPLE_STATES, seeds.stream("sample original"))
-    augmented = sample_trajectories(aug, SAMPLE_STATES, seeds.stream("sample augmented"))
+    original = sample_trajectories(data, _SAMPLE_STATES, seeds.stream("sample original"))
+    augmented = sample_trajectories(aug, _SAMPLE_STATES, seeds.stream("sample augmented"))
     if maze:
-        grids = [maze_cells(maze, columns, parts) for parts in (1, FINE)]
+        grids = [maze_cells(maze, columns, parts) for parts in (1, _FINE)]
     else:
-        grids = [box_cells(data, columns, parts) for parts in (1, FINE)]
+        grids = [grid_cells(data, columns, parts) for parts in (1, _FINE)]
     latent = latent_cells(original, encoder, seed) if encoder else None
     return Quality(
         dataset=data.meta.dataset,
@@ -118,38 +115,40 @@ def report(data: Trajectories, aug: Trajectories, *, encoder: Encoder | None = N
         origin=origin_of(aug.meta),
         original=_summary(data, original, grids, latent, maze),
         augmented=_summary(aug, augmented, grids, latent, maze),
-        joins=joins(data, augmented, columns, scale),
-        dynamics=dynamics(data, augmented, made.inverse, SIMULATED, seeds.stream("dynamics")),
+        joins=measure_joins(data, augmented, columns, scale),
+        dynamics=measure_dynamics(data, augmented, made.inverse, _SIMULATED_STEPS, seeds.stream("dynamics")),
         residual=_residual(data, made.inverse, seeds.stream("residual")),
-        repeats=repeats(aug),
-        nearest=nearest(data, augmented, columns, scale, (LOOKING, LOOKED_AT), seeds.stream("nearest")),
+        repeats=measure_repeats(aug),
+        nearest=measure_nearest(
+            data, augmented, columns, scale, (_NEAREST_QUERIES, _NEAREST_KEYS), seeds.stream("nearest")
+        ),
         calibration=_calibration(data, encoder, maze, seeds.stream("calibration")),
     )
 
 
 def with_position(data: Trajectories, aug: Trajectories) -> Trajectories:
-    """The data with the position columns that its augmentation was told, or else those that it names itself."""
+    """The data with the position columns that its augmentation used, or else those that it names itself."""
     return data.but_meta(position=aug.meta.position or position_columns(data)[0])
 
 
 def known_maze(data: Trajectories) -> Maze | None:
-    """The maze of a dataset whose places in it are known too."""
+    """The maze of a dataset, if it also has two position columns."""
     return maze_of(data.meta) if len(data.meta.position) == 2 else None
 
 
 def _summary(
-    data: Trajectories, drawn: Trajectories, grids: list[Cells], latent: Cells | None, maze: Maze | None
+    data: Trajectories, sampled: Trajectories, grids: list[Cells], latent: Cells | None, maze: Maze | None
 ) -> Summary:
     return Summary(
         trajectories=len(data),
         states=data.rows,
-        cells=visits(data, grids[0]),
-        fine=visits(data, grids[1]),
-        sampled_trajectories=len(drawn),
-        sampled_states=drawn.rows,
-        latent=visits(drawn, latent) if latent else None,
-        reach=reach(drawn, maze) if maze else None,
-        walls=walls(drawn, maze) if maze else None,
+        cells=measure_visits(data, grids[0]),
+        fine=measure_visits(data, grids[1]),
+        sampled_trajectories=len(sampled),
+        sampled_states=sampled.rows,
+        latent=measure_visits(sampled, latent) if latent else None,
+        reach=measure_reach(sampled, maze) if maze else None,
+        walls=measure_walls(sampled, maze) if maze else None,
     )
 
 
@@ -158,7 +157,7 @@ def _residual(data: Trajectories, inverse: InverseDynamics | None, rng: np.rando
         return None
     twin = f"{data.meta.dataset}-val"
     held_out = sources.data_path(twin).exists()
-    return residual(sources.load(twin) if held_out else data, inverse, held_out, RESIDUAL_TRANSITIONS, rng)
+    return measure_residual(sources.load(twin) if held_out else data, inverse, held_out, _RESIDUAL_TRANSITIONS, rng)
 
 
 def _calibration(
@@ -166,4 +165,4 @@ def _calibration(
 ) -> Calibration | None:
     if encoder is None or maze is None or maze.name == "teleport":  # portals are shorter than any path
         return None
-    return calibration(data, encoder, maze, PAIRED, rng)
+    return measure_calibration(data, encoder, maze, _CALIBRATION_STATES, rng)

@@ -12,10 +12,10 @@ from scots.core.versions import code_version, now, package_versions
 from scots.data.trajectories import Meta
 from scots.evaluation.control import controller_of
 from scots.reporting.document import Commands, Document, Facts, Paragraph, Picture, Section, TableBlock, short_number
-from scots.reporting.metrics import NEAR_CELLS, Distribution, Dynamics, Nearest, Spread, Visits
+from scots.reporting.metrics import NEAR_CELLS, Distribution, Dynamics, Nearest, Quantiles, Visits
 from scots.reporting.quality import Quality, Summary
 
-TITLES = {  # kinds of steps, by the name of their field
+_KINDS = {  # of steps, by the name of their field
     "unrefined_joins": "joins, before refinement",
     "refined_joins": "joins, after refinement",
     "inside": "augmented, not at joins",
@@ -60,7 +60,7 @@ def quality_facts(quality: Quality) -> dict[str, str]:
         facts["reach in maze cells"] = f"{before.reach.median:.0f} → {after.reach.median:.0f}"
     if quality.joins:
         steps = quality.joins.position
-        medians = [kind.spread.median for kind in (steps.unrefined_joins, steps.refined_joins, steps.inside)]
+        medians = [kind.quantiles.median for kind in (steps.unrefined_joins, steps.refined_joins, steps.inside)]
         facts[f"step at joins (inside {medians[2]:.3g})"] = f"{medians[0]:.3g} → {medians[1]:.3g}"
     facts |= _dynamics_fact(quality.dynamics) if quality.dynamics else {}
     if after.walls:
@@ -79,7 +79,7 @@ def _dynamics_fact(dynamics: Dynamics) -> dict[str, str]:
         name, pair = "Dynamic MSE", (dynamics.recorded, dynamics.inside)
     else:
         return {}
-    return {name: " → ".join(short_number(kind.spread.median) for kind in pair)}
+    return {name: " → ".join(short_number(kind.quantiles.median) for kind in pair)}
 
 
 def next_commands(data: str, aug: str, meta: Meta) -> list[str]:
@@ -144,7 +144,7 @@ def _steps(quality: Quality) -> list[TableBlock]:
     if not measured:
         return []
     rows = []
-    for field, title in TITLES.items():
+    for field, title in _KINDS.items():
         found = [getattr(kinds, field, None) for kinds in measured.values()]
         if any(found):
             rows.append((title, *map(_median, found)))
@@ -154,12 +154,12 @@ def _steps(quality: Quality) -> list[TableBlock]:
 
 def _nearest(nearest: Nearest) -> TableBlock:
     rows = []
-    for label, own, floor in (
-        ("position", nearest.position, nearest.position_floor),
-        ("normalised state", nearest.state, nearest.state_floor),
+    for label, augmented, original in (
+        ("position", nearest.augmented_position, nearest.original_position),
+        ("normalised state", nearest.augmented_state, nearest.original_state),
     ):
-        rows.append((f"{label}, median", f"{floor.median:.3g}", f"{own.median:.3g}"))
-        rows.append((f"{label}, 99 % quantile", f"{floor.p99:.3g}", f"{own.p99:.3g}"))
+        rows.append((f"{label}, median", f"{original.median:.3g}", f"{augmented.median:.3g}"))
+        rows.append((f"{label}, 99 % quantile", f"{original.p99:.3g}", f"{augmented.p99:.3g}"))
     caption = (
         f"To the nearest of {nearest.keys:,} original states, from augmented states and from original states that are "
         "not among them."
@@ -199,7 +199,7 @@ def _provenance(quality: Quality) -> dict[str, object]:
 
 
 def _median(found: Distribution | None) -> str:
-    return f"{short_number(found.spread.median)} ({short_number(found.spread.p90)})" if found else "-"
+    return f"{short_number(found.quantiles.median)} ({short_number(found.quantiles.p90)})" if found else "-"
 
 
 def _visited(grid: Visits) -> str:
@@ -210,7 +210,7 @@ def _entropy(grid: Visits) -> str:
     return f"{grid.entropy:.2f} of {np.log(grid.cells):.2f}"
 
 
-def _range(spread: Spread) -> str:
+def _range(spread: Quantiles) -> str:
     return f"{spread.median:.0f} ({spread.p10:.0f} to {spread.p90:.0f})"
 
 
@@ -238,7 +238,7 @@ def quality_row(quality: Quality) -> dict[str, Any]:
         **_dynamics_row(measured),
         "inverse_dynamics_error": quality.residual.error if quality.residual else None,
         "repeated_trajectories": quality.repeats.trajectories if quality.repeats else None,
-        "nearest_state": quality.nearest.state.median,
+        "nearest_state": quality.nearest.augmented_state.median,
         "rank_correlation_near": found.near if found else None,
         "rank_correlation": found.all if found else None,
     }
@@ -251,5 +251,8 @@ def _dynamics_row(dynamics: Dynamics | None) -> dict[str, float | None]:
     row: dict[str, float | None] = {}
     for name in ("unrefined_joins", "refined_joins", "inside", "recorded"):
         kind = getattr(dynamics, name, None)
-        row |= {f"dynamic_mse_{name}": kind and kind.spread.median, f"dynamic_mse_{name}_p90": kind and kind.spread.p90}
+        row |= {
+            f"dynamic_mse_{name}": kind and kind.quantiles.median,
+            f"dynamic_mse_{name}_p90": kind and kind.quantiles.p90,
+        }
     return row

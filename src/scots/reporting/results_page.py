@@ -22,16 +22,16 @@ from scots.reporting.metrics import NEAR_CELLS
 from scots.reporting.rows import EVALUATION_KEY, PLANS_KEY, QUALITY_KEY, Row, identity, read_rows
 from scots.reporting.success import comparison_table, rows_of
 
-PROFILE = "laptop"
+_PROFILE = "laptop"
 """The profile whose results the pages show."""
-STAGES = ("collect", "augment", "learner", "controller")
-LINE_KEY = ("dataset", "recipe", "training_seed")
+_STAGES = ("collect", "augment", "learner", "controller")
+_LINE_KEY = ("dataset", "recipe", "training_seed")
 """Fields of an evaluation row that decide the stages before the evaluation."""
-TABLE_BEGIN, TABLE_END = "<!-- results: made by `make results` -->", "<!-- end of results -->"
-PAPER_HOURS = {"augment": 9.3, "learner": 18, "controller": 2.5}
+_TABLE_BEGIN, _TABLE_END = "<!-- results: made by `make results` -->", "<!-- end of results -->"
+_PAPER_HOURS = {"augment": 9.3, "learner": 18, "controller": 2.5}
 """What the paper reports for its stages, on an A10 GPU."""
 
-LEAD = """Made by `make results` from the rows in `results/`; a test fails if this page is stale. The commands above a
+_LEAD = """Made by `make results` from the rows in `results/`; a test fails if this page is stale. The commands above a
 table are those that measured its rows."""
 
 
@@ -41,19 +41,19 @@ table are those that measured its rows."""
 def _evaluation_rows(folder: Path) -> list[Row]:
     """The evaluations that the pages show: those of one profile with all episodes of a task."""
     rows = read_rows(folder / "evaluations.jsonl", EVALUATION_KEY)
-    return [row for row in rows if row["profile"] == PROFILE and row["episodes"] == EPISODES[PROFILE]]
+    return [row for row in rows if row["profile"] == _PROFILE and row["episodes"] == EPISODES[_PROFILE]]
 
 
 def _success_notes(rows: Sequence[Row]) -> list[Block]:
     """How to read the tables of success rates, as far as it holds of all rows."""
-    measured = f"""Success rate in per cent: the mean over tasks and evaluation seeds, with {EPISODES[PROFILE]} episodes
-        of each task per seed, and its 95 % bootstrap interval over episodes, which has no width where all episodes end
+    measured = f"""Success rate in per cent: the mean over tasks and evaluation seeds ({EPISODES[_PROFILE]} episodes of
+        each task per seed), and its 95 % bootstrap interval over episodes, which has no width where all episodes end
         alike. In brackets the paper's mean ± standard deviation over five seeds. `steps` is the step limit of an
         episode: {REGISTERED_LIMIT} is OGBench's; a larger one is that of the paper's reference code, with which its
         numbers were made."""
     origins = " or ".join(f'"{origin}"' for origin in sorted({row["origin"] for row in rows}))
     drawn = {augmented: _plans_drawn(rows, augmented) for augmented in (True, False)}
-    made = f"""Profile `{PROFILE}`; origin of the training data: {origins}. Unless a column says otherwise, a planner
+    made = f"""Profile `{_PROFILE}`; origin of the training data: {origins}. Unless a column says otherwise, a planner
         that was trained on augmented data draws {drawn[True]} at a time and follows the best, one that was trained on
         the original data draws {drawn[False]}."""
     return [Paragraph(measured), Paragraph(made)] if rows else [Paragraph(measured)]
@@ -90,7 +90,7 @@ def _table_commands(name: str, table: Table, rows: Sequence[Row]) -> list[str]:
 
 
 def _time_note() -> str:
-    hours = ", ".join(f"{hours:g} hours for `{stage}`" for stage, hours in PAPER_HOURS.items())
+    hours = ", ".join(f"{hours:g} hours for `{stage}`" for stage, hours in _PAPER_HOURS.items())
     return f"""Wall minutes of each stage on two CPU cores, which other work may have shared. A dash: not measured, and
         not in the sum. `augment` includes the training of its networks, unless an earlier run had left them in the
         cache. A stage that several lines share is counted in each of them. The paper reports {hours}, on an A10 GPU."""
@@ -101,31 +101,31 @@ def times_table(rows: Sequence[Row]) -> TableBlock:
     firsts: dict[str, Row] = {}
     for row in rows:
         if not row["recipe"]["settings"]:
-            firsts.setdefault(identity(row, LINE_KEY), row)
+            firsts.setdefault(identity(row, _LINE_KEY), row)
     lines = []
     for line, first in firsts.items():
-        spent = [first["stages"].get(name) for name in STAGES]
-        same = [row for row in rows if identity(row, LINE_KEY) == line and row["seed"] == first["seed"]]
+        spent = [first["stages"].get(name) for name in _STAGES]
+        same = [row for row in rows if identity(row, _LINE_KEY) == line and row["seed"] == first["seed"]]
         spent.append(sum(row["seconds"] for row in {row["task"]: row for row in same}.values()))
         spent.append(sum(seconds or 0.0 for seconds in spent))
         minutes = ["-" if seconds is None else f"{seconds / 60:.1f}" for seconds in spent]
         recipe = Recipe.from_dict(first["recipe"])
         made = [first["dataset"], recipe.augment or "original", recipe.learner_name, str(first["training_seed"])]
         lines.append([*made, *minutes])
-    return TableBlock(["dataset", "data", "what acts", "training seed", *STAGES, "evaluation", "total"], lines)
+    return TableBlock(["dataset", "data", "what acts", "training seed", *_STAGES, "evaluation", "total"], lines)
 
 
 # --------------------------------------------------------------------------------------------------------------- plans
 
 
-STUDIES = {
+_STUDIES = {
     "training": "Settings of the planner: variants of profile `laptop`, each trained for {minutes} processor minutes",
     "solver": "The trained planner by solver and number of network calls",
     "temperature": "The trained planner by the standard deviation of the noise that it starts from",
     "candidates": "The trained planner by the number of candidates, of which it keeps the best",
 }
 
-PLANS_NOTE = """A plan is clean if none of its positions lies inside a wall: over random pairs of states, and over the
+_PLANS_NOTE = """A plan is clean if none of its positions lies inside a wall: over random pairs of states, and over the
 starts and goals of each task in turn. Time is that of one core."""
 
 
@@ -136,8 +136,8 @@ def _plans(rows: Sequence[Row]) -> list[Section]:
             f"Plans on {dataset}",
             [
                 Commands(_plans_commands(dataset, own)),
-                Paragraph(PLANS_NOTE),
-                *(_plans_table(own, study) for study in STUDIES if any(row["study"] == study for row in own)),
+                Paragraph(_PLANS_NOTE),
+                *(_plans_table(own, study) for study in _STUDIES if any(row["study"] == study for row in own)),
             ],
         )
         for dataset in dict.fromkeys(row["dataset"] for row in rows)
@@ -171,21 +171,21 @@ def _plans_table(rows: Sequence[Row], study: str) -> TableBlock:
         lines.append([row["variant"], *shares, f"{row.get('steps', '')}", spent])
     filled = [n for n in range(len(header)) if any(line[n] for line in lines)]
     minutes = [row["minutes"] for row in own if "minutes" in row]
-    caption = STUDIES[study].format(minutes=f"{min(minutes):.1f} to {max(minutes):.1f}" if minutes else "some")
+    caption = _STUDIES[study].format(minutes=f"{min(minutes):.1f} to {max(minutes):.1f}" if minutes else "some")
     return TableBlock([header[n] for n in filled], [[line[n] for n in filled] for line in lines], caption)
 
 
 # ------------------------------------------------------------------------------------------------------------- quality
 
 
-QUALITY_NOTE = f"""A row is what its command made at its commit: the settings of a recipe change with the code. Arrows
+_QUALITY_NOTE = f"""A row is what its command made at its commit: the settings of a recipe change with the code. Arrows
 lead from the original to the augmented data or, at joins, from before to after refinement. The step ratio divides the
 median length of refined steps at joins by that inside segments. Dynamic MSE is the squared distance between the next
 state and where the simulator gets by the labelled action: its median, and its 90 % quantile in brackets. The rank
 correlation is that of latent distance with the length of the shortest path, for pairs of states at most {NEAR_CELLS}
 maze cells apart."""
 
-QUALITY_COLUMNS: dict[str, Callable[[Row], str]] = {
+_QUALITY_COLUMNS: dict[str, Callable[[Row], str]] = {
     "dataset": lambda row: f"{row['dataset']}",
     "augmentation": lambda row: _settings_of(row).label,
     "profile": lambda row: f"{row['profile'] or '-'}",
@@ -238,8 +238,8 @@ def _quality_commands(rows: Sequence[Row]) -> list[str]:
 def _quality(rows: Sequence[Row]) -> list[Block]:
     """The rows of each dataset together, in the order they were measured."""
     ordered = sorted(rows, key=lambda row: str(row["dataset"]))
-    lines = [[cell(row) for cell in QUALITY_COLUMNS.values()] for row in ordered]
-    return [Commands(_quality_commands(ordered)), TableBlock([*QUALITY_COLUMNS], lines), Paragraph(QUALITY_NOTE)]
+    lines = [[cell(row) for cell in _QUALITY_COLUMNS.values()] for row in ordered]
+    return [Commands(_quality_commands(ordered)), TableBlock([*_QUALITY_COLUMNS], lines), Paragraph(_QUALITY_NOTE)]
 
 
 # --------------------------------------------------------------------------------------------------------------- pages
@@ -262,14 +262,14 @@ def results_document(folder: Path) -> Document:
         *_plans(read_rows(folder / "plans.jsonl", PLANS_KEY)),
         Section("Quality of augmented data", _quality(quality) if quality else []),
     ]
-    return Document("Results", LEAD, sections)
+    return Document("Results", _LEAD, sections)
 
 
 def updated_readme(readme: str, folder: Path) -> str:
     """The README with its results table made anew from the rows."""
-    before, rest = readme.split(TABLE_BEGIN)
+    before, rest = readme.split(_TABLE_BEGIN)
     table = comparison_table(TABLES["planning"], _evaluation_rows(folder)).markdown()
-    return "\n".join([before + TABLE_BEGIN, table, TABLE_END + rest.split(TABLE_END)[1]])
+    return "\n".join([before + _TABLE_BEGIN, table, _TABLE_END + rest.split(_TABLE_END)[1]])
 
 
 def main(folder: Path, target: Path, readme: Path) -> None:

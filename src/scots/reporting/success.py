@@ -12,7 +12,7 @@ from scots.experiments.tables import Table
 from scots.reporting.document import Strong, TableBlock
 from scots.reporting.rows import Row
 
-BOOTSTRAP_DRAWS = 10_000
+_BOOTSTRAP_DRAWS = 10_000
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ def success_rate(rows: Sequence[Row]) -> SuccessRate:
     """The mean over rows, each a task under a seed; the bootstrap draws episodes anew within each row."""
     episodes = np.array([row["episodes"] for row in rows])
     rate = np.array([row["successes"] for row in rows]) / episodes
-    drawn = np.random.default_rng(0).binomial(episodes, rate, size=(BOOTSTRAP_DRAWS, len(rows))) / episodes
+    drawn = np.random.default_rng(0).binomial(episodes, rate, size=(_BOOTSTRAP_DRAWS, len(rows))) / episodes
     low, high = np.quantile(drawn.mean(1), [0.025, 0.975])
     return SuccessRate(float(rate.mean()), float(low), float(high))
 
