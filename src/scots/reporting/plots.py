@@ -274,7 +274,9 @@ def _finish_histogram(axes: Axes, label: str) -> None:
     axes.set_xscale("log")
     axes.set_xlabel(label, color=INK)
     axes.set_ylabel("share of steps", color=INK)
-    axes.set_ylim(0, axes.get_ylim()[1] * 1.35)  # room for the legend
+    top = axes.get_ylim()[1]
+    axes.set_yticks([tick for tick in axes.get_yticks() if tick <= top])
+    axes.set_ylim(0, top * 1.35)  # room for the legend
     axes.legend(fontsize=8, loc="upper left", frameon=False)
     _plain(axes)
 
@@ -285,7 +287,8 @@ def _finish_histogram(axes: Axes, label: str) -> None:
 def _panels(count: int, shared: bool = False) -> tuple[Figure, list[Axes]]:
     from matplotlib.figure import Figure  # the object interface: no display, no global state
 
-    figure = Figure(figsize=(6.5 * count, 5.6), layout="compressed" if shared else "constrained")
+    side = 6.5 if count < 3 else 4.6  # all pages are as wide: smaller panels keep the letters as large
+    figure = Figure(figsize=(side * count, 0.86 * side), layout="compressed" if shared else "constrained")
     return figure, list(np.atleast_1d(figure.subplots(1, count, sharex=shared, sharey=shared)))
 
 
@@ -293,6 +296,8 @@ def _finish_maps(panels: list[Axes], data: Trajectories, columns: tuple[int, ...
     for axes in panels:
         draw_maze(axes, known_maze(data))
         label_axes(axes, data, columns)
+    for axes in panels[1:]:
+        axes.set_ylabel("")  # as on the left
 
 
 def _plain(axes: Axes) -> None:

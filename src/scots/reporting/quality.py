@@ -44,7 +44,7 @@ from scots.reporting.metrics import (
     sample_trajectories,
 )
 
-_FINE = 8  # parts of a cell's side in the fine grid
+FINE_PARTS = 8  # parts of a cell's side in the fine grid
 _SAMPLE_STATES = 200_000  # of whole trajectories, from the original and from the augmented data
 _SIMULATED_STEPS = 2000  # of each kind
 _NEAREST_QUERIES, _NEAREST_KEYS = 2000, 100_000
@@ -59,7 +59,7 @@ class Summary(Config):
     trajectories: int
     states: int
     cells: Visits  # of the maze, or of a grid over the positions of the original
-    fine: Visits  # the same cells, each side divided by 8
+    fine: Visits  # the same cells, each side divided into FINE_PARTS
     sampled_trajectories: int  # what follows is measured on these
     sampled_states: int
     latent: Visits | None  # of k-means cells of the original's latents
@@ -104,9 +104,9 @@ def measure_quality(data: Trajectories, aug: Trajectories, *, encoder: Encoder |
     original = sample_trajectories(data, _SAMPLE_STATES, seeds.stream("sample original"))
     augmented = sample_trajectories(aug, _SAMPLE_STATES, seeds.stream("sample augmented"))
     if maze:
-        grids = [maze_cells(maze, columns, parts) for parts in (1, _FINE)]
+        grids = [maze_cells(maze, columns, parts) for parts in (1, FINE_PARTS)]
     else:
-        grids = [grid_cells(data, columns, parts) for parts in (1, _FINE)]
+        grids = [grid_cells(data, columns, parts) for parts in (1, FINE_PARTS)]
     latent = latent_cells(original, encoder, seed) if encoder else None
     return Quality(
         dataset=data.meta.dataset,

@@ -13,7 +13,7 @@ from scots.data.trajectories import Meta
 from scots.evaluation.control import controller_of
 from scots.reporting.document import Commands, Document, Facts, Paragraph, Picture, Section, TableBlock, short_number
 from scots.reporting.metrics import NEAR_CELLS, Distribution, Dynamics, Nearest, Quantiles, Visits
-from scots.reporting.quality import Quality, Summary
+from scots.reporting.quality import FINE_PARTS, Quality, Summary
 
 _KINDS = {  # of steps, by the name of their field
     "unrefined_joins": "joins, before refinement",
@@ -61,11 +61,11 @@ def quality_facts(quality: Quality) -> dict[str, str]:
     if quality.joins:
         steps = quality.joins.position
         medians = [kind.quantiles.median for kind in (steps.unrefined_joins, steps.refined_joins, steps.inside)]
-        facts[f"step at joins (inside {medians[2]:.3g})"] = f"{medians[0]:.3g} → {medians[1]:.3g}"
+        facts[f"step length at joins ({medians[2]:.3g} inside)"] = f"{medians[0]:.3g} → {medians[1]:.3g}"
     facts |= _dynamics_fact(quality.dynamics) if quality.dynamics else {}
-    if after.walls:
-        facts["states inside walls"] = f"{after.walls.states:.3%}"
-        facts["steps through walls"] = f"{after.walls.steps:.3%}"
+    if before.walls and after.walls:
+        facts["states inside walls"] = f"{before.walls.states:.3%} → {after.walls.states:.3%}"
+        facts["steps through walls"] = f"{before.walls.steps:.3%} → {after.walls.steps:.3%}"
     if quality.repeats:
         facts["repeated trajectories"] = f"{quality.repeats.trajectories:.2%}"
     return facts
@@ -115,7 +115,7 @@ def _both_datasets(before: Summary, after: Summary) -> TableBlock:
     for label, (first, second) in grids.items():
         if first and second:
             rows.append((f"{label} visited", _visited(first), _visited(second)))
-            rows.append((f"{label}, entropy of visits", _entropy(first), _entropy(second)))
+            rows.append((f"{label}, entropy of visits in nats", _entropy(first), _entropy(second)))
             rows.append((f"{label} per trajectory", _range(first.per_trajectory), _range(second.per_trajectory)))
     if before.reach and after.reach:
         rows.append(("reach in maze cells", _range(before.reach), _range(after.reach)))
@@ -127,8 +127,10 @@ def _both_datasets(before: Summary, after: Summary) -> TableBlock:
             ("steps through walls", f"{first_walls.steps:.3%}", f"{second_walls.steps:.3%}"),
         ]
     caption = (
-        "Per trajectory and reach: median (10 to 90 %). Reach is the length of the path from a trajectory's start to "
-        "the farthest cell it visits. Latent cells, reach and walls are those of the sampled states."
+        f"Cells are those of the maze, or of a grid over the positions; fine cells divide each side by {FINE_PARTS}, "
+        "latent cells are clusters of latents. Reach is the length of the path from a trajectory's start to the "
+        "farthest cell it visits. Per trajectory and reach: median (10 to 90 %). Latent cells, reach and walls are "
+        "measured on the sampled states."
     )
     return TableBlock(("", "original", "augmented"), rows, caption)
 
