@@ -14,7 +14,7 @@ from pathlib import Path
 from scots.data import formats
 from scots.data.trajectories import Array, Meta
 from scots.datasets.collect import collect
-from scots.envs.ogbench import PROTOCOLS, Protocol, make_environment, with_episodes
+from scots.envs.ogbench import PROTOCOLS, Protocol, make_simulator, with_episodes
 
 WORKERS = 2
 TARGETS = {"pointmaze-giant-stitch-v0": (1000, 0.7), "antmaze-giant-stitch-v0": (300, 0.8)}  # episodes, ratio
@@ -22,7 +22,7 @@ SMOKE_EPISODES = 2
 
 
 def step_all(meta: Meta, actions: Array) -> None:
-    environment = make_environment(meta, terminate_at_goal=False)
+    environment = make_simulator(meta, terminate_at_goal=False)
     environment.reset()
     for action in actions:
         environment.step(action)

@@ -32,8 +32,8 @@ from scots.data.formats import read
 from scots.data.trajectories import Meta
 from scots.datasets.collect import collect
 from scots.envs.maze import maze_of
-from scots.envs.ogbench import PROTOCOLS, make_environment, with_episodes
-from scots.envs.vector import MazeWorld, Task, own_task, tasks_of
+from scots.envs.ogbench import PROTOCOLS, make_simulator, with_episodes
+from scots.envs.vector import OGBenchMaze, Task, own_task, tasks_of
 from scots.evaluation.control import SubgoalController, execution_of
 from scots.evaluation.rollout import REGISTERED_LIMIT, run
 from scots.experiments.pipeline import acting, load_learner
@@ -124,7 +124,7 @@ def plain_loop(
     controller: SubgoalController, meta: Meta, tasks: tuple[Task, ...], episodes: int, max_steps: int
 ) -> list[tuple[bool, int]]:
     """One episode after the other, as one would write it first."""
-    done, world, seeds = [], MazeWorld(meta, make_environment(meta)), Seeds(SEED)
+    done, world, seeds = [], OGBenchMaze(meta, make_simulator(meta)), Seeds(SEED)
     for task in tasks:
         for number in range(episodes):
             cells = (*task.start, *task.goal, number)

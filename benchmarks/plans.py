@@ -178,7 +178,7 @@ def draw(
             _measure(study, name, planner, data, maze, size)
     for level, config in zip(levels, configs, strict=True):
         level.config = config
-    encode = partial(embedding.encode_places, planner.meta.position)
+    encode = partial(embedding.encode_positions, planner.meta.position)
     for candidates in (1, 2, 4, 8):
         planner.choose = BestOf(support, encode, planner.stride, candidates) if candidates > 1 else None
         _measure("candidates", str(candidates), planner, data, maze, size)

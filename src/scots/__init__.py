@@ -16,43 +16,60 @@ from scots.data.trajectories import sample_goals as sample_goals
 from scots.datasets import load as load
 
 if TYPE_CHECKING:
-    from scots.augmenters.scots import Recipe
+    from collections.abc import Mapping
+
     from scots.core.config import Profile
-    from scots.evaluation.rollout import EvalResult
+    from scots.evaluation.results import EvalResult
     from scots.models.training import Model
     from scots.reporting.quality import Quality
 
 
 def augment(
-    data: Trajectories, profile: Profile = "laptop", recipe: Recipe = "official", seed: int = 0, **changes: Any
+    data: Trajectories,
+    augmenter: str = "scots",
+    profile: Profile = "laptop",
+    changes: Mapping[str, Any] | None = None,
+    seed: int = 0,
 ) -> Trajectories:
-    """Stitch short trajectories into long, diverse ones; what is trained on the way is kept for the next call.
+    """Turn short trajectories into long, diverse ones; what is trained on the way is cached for the next call.
 
-    `changes` are fields of `ScotsConfig` by name, nested ones with a double underscore: `stitching__stitches=20`.
+    `changes` replaces settings of the augmenter by dotted path: `{"stitching.stitches": 20}`.
     """
-    from scots.augmenters import scots as augmentation
+    from scots.experiments import models
 
-    config = augmentation.configure(data, profile, recipe)
-    config = config.changed({name.replace("__", "."): value for name, value in changes.items()})
-    return augmentation.augment(data, config, seed=seed)
+    return models.augment(data, augmenter, profile, changes, seed=seed)
 
 
-def train(learner: str, data: Trajectories, profile: Profile = "laptop", seed: int = 0) -> Model:
-    """A planner ("hd") or an agent ("gciql", "crl") trained on a dataset; it is kept for the next call."""
-    from scots.experiments import pipeline as experiments
+def train(
+    model: str,
+    data: Trajectories,
+    profile: Profile = "laptop",
+    changes: Mapping[str, Any] | None = None,
+    seed: int = 0,
+    recorded: Trajectories | None = None,
+) -> Model:
+    """A planner ("hd") or an agent ("gciql", "crl") trained on a dataset; it is cached for the next call.
 
-    return experiments.train_learner(learner, data, profile, seed)
+    A planner of augmented data finds what plan search needs in the cache; where the augmentation was made elsewhere,
+    give the data that was augmented as `recorded`.
+    """
+    from scots.experiments import models
+
+    return models.train_model(model, data, profile=profile, seed=seed, changes=changes, recorded=recorded)
 
 
-def evaluate(learner: Model, controller: Model | None = None, **options: Any) -> list[EvalResult]:
+def evaluate(
+    model: Model, controller: Model | None = None, changes: Mapping[str, Any] | None = None, **options: Any
+) -> list[EvalResult]:
     """Success per task of a planner with the agent that follows its plans, or of an agent, where they were trained.
 
-    Candidate plans are ranked with the embedding that the planner's data was stitched by, if it is still kept.
-    The options are those of `scots.evaluation.evaluate`, such as `episodes=50` and `seed=0`.
+    `changes` replaces settings of how plans are followed and searched for: `{"search.candidates": 4}`. The options are
+    those of `scots.evaluation.results.evaluate`, such as `episodes=50` and `seed=0`.
     """
-    from scots.experiments.pipeline import Trained
+    from scots.evaluation import results
+    from scots.experiments import models
 
-    return Trained.of(learner, controller).evaluate(**options)
+    return results.evaluate(models.subject_of(model, controller, changes=changes), **options)
 
 
 def report(data: Trajectories, aug: Trajectories) -> Quality:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import traceback
 from dataclasses import dataclass
@@ -12,10 +11,11 @@ from typing import Annotated, Any, Literal
 import tyro
 from tyro.conf import OmitArgPrefixes, Positional, arg, subcommand
 
+from scots import __version__
 from scots.core.errors import BadInput
+from scots.data_commands import Data, DatasetName
 
-DatasetId = Positional[Annotated[str, arg(metavar="ID")]]
-DatasetName = Positional[Annotated[str, arg(metavar="DATA")]]
+ProfileName = Literal["smoke", "laptop", "paper"]
 
 
 @dataclass(frozen=True)
@@ -34,165 +34,6 @@ class Doctor:
 
 
 @dataclass(frozen=True)
-class List:
-    """List all datasets: size, whether present, and whether downloaded or collected here."""
-
-    def run(self) -> None:
-        """Print one line per dataset."""
-        from rich.console import Console
-        from rich.table import Table
-
-        from scots import datasets as sources
-
-        table = Table("dataset", "episodes", "states each", "MB", "present", box=None, header_style="bold")
-        for row in sources.list_datasets():
-            table.add_row(row.id, f"{row.episodes:,}", f"{row.states:,}", f"{row.megabytes:,.1f}", row.origin or "-")
-        Console(width=None if sys.stdout.isatty() else 100).print(table)
-
-
-@dataclass(frozen=True)
-class Collect:
-    """Collect a maze dataset in the real simulator, with its -val twin. The same command continues after a kill."""
-
-    id: DatasetId
-    """Dataset id, such as pointmaze-giant-stitch-v0."""
-    episodes: int | None = None
-    """Training episodes (default: the full size); validation gets a tenth."""
-    workers: int | None = None
-    """Processes (default: all cores). The bytes do not depend on it."""
-    seed: int = 0
-    """Root seed; episode n depends on it and on n alone."""
-    maze: Path | None = None
-    """A text map of '#' and '.' with lines 'row,column -> row,column' for tasks; replaces the id's maze."""
-    out: Path | None = None
-    """File to write (default: in the data home)."""
-    force: bool = False
-    """Replace a file that is already there."""
-
-    def run(self) -> None:
-        """Collect and say where the file is."""
-        from scots import datasets as sources
-        from scots.data import formats
-        from scots.datasets import collect
-        from scots.envs import ogbench, toy
-        from scots.envs.maze import load_maze
-
-        maze = load_maze(self.maze) if self.maze else None
-        if maze is None and self.id not in sources.known_ids():
-            raise sources.unknown_dataset(self.id)
-        if self.id == toy.ID:
-            target = self.out or sources.data_path(toy.ID)
-            formats.write(toy.make(self.episodes or toy.EPISODES, self.seed), target)
-        else:
-            protocol = ogbench.custom_protocol(self.id, maze) if maze else ogbench.PROTOCOLS[self.id]
-            target = self.out or sources.data_path(protocol.id)
-            protocol = ogbench.with_episodes(protocol, self.episodes)
-            collect.collect(protocol, target, maze=maze, workers=self.workers, seed=self.seed, force=self.force)
-        print(target)
-
-
-@dataclass(frozen=True)
-class Download:
-    """Download an original OGBench dataset, with its -val twin: mirrors, resume, checksums."""
-
-    id: DatasetId
-    """Dataset id."""
-    offline: bool = False
-    """Do not touch the network: succeed only if the file is here."""
-
-    def run(self) -> None:
-        """Download and say where the file is."""
-        from scots import datasets as sources
-        from scots.datasets.download import download
-        from scots.envs.ogbench import PROTOCOLS
-
-        if self.id not in PROTOCOLS:
-            raise sources.unknown_dataset(self.id)
-        print(download(self.id, offline=self.offline))
-
-
-@dataclass(frozen=True)
-class Convert:
-    """Convert a dataset to another format, chosen by the name of the output."""
-
-    source: DatasetName
-    """Dataset id, file or folder."""
-    target: Positional[Path]
-    """File or folder to write: .npz (OGBench), .hdf5 (D4RL), .csv, .parquet, a folder."""
-    format: str | None = None
-    """Format by name, where the target's name does not say it."""
-
-    def run(self) -> None:
-        """Convert and say what was written."""
-        from scots import datasets as sources
-        from scots.data import formats
-
-        data = sources.load(self.source)
-        formats.write(data, self.target, self.format)
-        print(f"{self.target}: {data}")
-
-
-@dataclass(frozen=True)
-class Inspect:
-    """Look at any dataset: episodes, lengths, steps, gaps, extent, warnings, and a picture."""
-
-    data: DatasetName
-    """Dataset id, file or folder."""
-    position: str | None = None
-    """Observation columns that are a place, by name or number: x,y or 0,1."""
-    png: Path | None = None
-    """Write a picture here."""
-    json: bool = False
-    """Print JSON instead of text."""
-
-    def run(self) -> None:
-        """Print what was found."""
-        from scots import datasets as sources
-        from scots.data import inspection as analysis
-        from scots.reporting.maps import dataset_figure, save_figure
-
-        data = sources.load(self.data, finite=False)
-        found = analysis.inspect(data, self.position)
-        if self.json:
-            print(json.dumps({**found.facts, "warnings": found.warnings}, indent=1))
-        else:
-            print(_text(found.facts))
-            for warning in found.warnings:
-                print(f"warning: {warning}")
-        if self.png:
-            columns = analysis.position_columns(data, self.position)[0]
-            save_figure(dataset_figure(data, columns, Path(self.data).stem), self.png)
-            print(f"picture: {self.png}", file=sys.stderr)
-
-
-@dataclass(frozen=True)
-class Expert:
-    """Train the directional expert that collection needs, then measure it; or measure the shipped one."""
-
-    name: Positional[Literal["ant"]]
-    """Which expert."""
-    steps: int = 400_000
-    """Environment steps of training."""
-    seed: int = 0
-    """Seed of training and measuring."""
-    out: Path = Path("runs/ant-expert")
-    """Folder for the trained actor."""
-    measure: bool = False
-    """Only measure the actor that ships with the package."""
-    episodes: int = 200
-    """Episodes to measure over."""
-
-    def run(self) -> None:
-        """Train (unless only measuring), measure, print the figures."""
-        from scots.datasets import experts
-
-        if not self.measure:
-            experts.train_ant(self.out, self.steps, self.seed)
-        folder = experts.SHIPPED if self.measure else self.out
-        print(_text(experts.measure_ant(folder, self.episodes, self.seed)))
-
-
-@dataclass(frozen=True)
 class Augment:
     """Stitch the short trajectories of a dataset into long, diverse ones. The same command continues after a kill."""
 
@@ -200,12 +41,12 @@ class Augment:
     """Dataset id, file or folder."""
     out: Path
     """File to write; its -val twin is written beside it."""
-    profile: Literal["smoke", "laptop", "paper"] = "laptop"
+    augmenter: str = "scots"
+    """Which augmenter: scots follows the official code, scots-paper the text of the paper where they differ."""
+    profile: ProfileName = "laptop"
     """Scale: seconds, under an hour on two cores, or the paper's own (a GPU)."""
-    recipe: Literal["paper", "official"] = "official"
-    """Where the paper's text and its official code differ, which one to follow."""
     trajectories: int | None = None
-    """Trajectories to compose (default: about 5 million states in all); validation gets a tenth more."""
+    """Trajectories to make (default: about 5 million states in all); validation gets a tenth more."""
     stitches: int | None = None
     """Segments per trajectory (default: 80 for giant mazes and explore data, else 40)."""
     segment: int | None = None
@@ -219,11 +60,13 @@ class Augment:
     distinct_episodes: bool = False
     """Take candidates from as many source episodes as possible: neighbouring windows of one are nearly the same."""
     refine: bool = True
-    """Regenerate what lies between segment ends with the diffusion stitcher."""
-    encoder: Literal["temporal", "raw"] = "temporal"
-    """Search in the temporal-distance embedding, or in raw states (the ablation)."""
+    """Regenerate the states between segment ends with the diffusion stitcher."""
+    encoder: Literal["temporal", "raw"] | None = None
+    """Search in the temporal-distance embedding (default), or in raw states (the ablation)."""
+    set: tuple[str, ...] = ()
+    """Any other setting of the augmenter: PATH=VALUE, such as embedding.training.steps=2000."""
     position: str | None = None
-    """Observation columns that are a place, by name or number, where the data does not say: x,y or 0,1."""
+    """Observation columns that are the position, by name or number, where the data does not say: x,y or 0,1."""
     workers: int | None = None
     """Processes (default: all cores). The bytes do not depend on it."""
     seed: int = 0
@@ -231,27 +74,25 @@ class Augment:
 
     def run(self) -> None:
         """Augment and say what was written."""
-        from scots import datasets as sources
-        from scots.augmenters import scots as augmentation
-        from scots.data import inspection as analysis
+        from scots.core.config import parse_changes
+        from scots.datasets import load
+        from scots.experiments.models import augment
 
-        data = sources.load(self.data)
-        data = data.but_meta(position=analysis.position_columns(data, self.position)[0])
-        config = augmentation.configure(data, self.profile, self.recipe)
-        changes = {
+        flags = {
             "trajectories": self.trajectories,
             "stitching.stitches": self.stitches,
+            "stitching.segment": self.segment,
             "stitching.novelty_weight": self.beta,
             "stitching.candidates": self.candidates,
             "stitching.min_displacement": self.min_displacement,
-            "stitching.distinct_episodes": self.distinct_episodes,
-            "refine": self.refine,
+            "stitching.distinct_episodes": self.distinct_episodes or None,
+            "refine": None if self.refine else False,
             "encoder": self.encoder,
         }
-        config = config.changed({path: value for path, value in changes.items() if value is not None})
-        if self.segment is not None:
-            config = config.with_segment(self.segment)
-        print(augmentation.augment(data, config, seed=self.seed, out=self.out, workers=self.workers))
+        changes = {path: value for path, value in flags.items() if value is not None} | parse_changes(self.set)
+        data = load(self.data, position=self.position)
+        options: dict[str, Any] = {"seed": self.seed, "out": self.out, "workers": self.workers}
+        print(augment(data, self.augmenter, self.profile, changes, **options))
 
 
 @dataclass(frozen=True)
@@ -269,13 +110,13 @@ class Report:
 
     def run(self) -> None:
         """Print the numbers, write the folder."""
-        from scots import datasets as sources
         from scots.core.files import append_rows, write_text
+        from scots.datasets import load
         from scots.reporting.plots import write_figures
         from scots.reporting.quality import measure_quality
         from scots.reporting.quality_document import next_commands, quality_document, quality_row
 
-        data, aug = sources.load(self.data), sources.load(self.aug)
+        data, aug = load(self.data), load(self.aug)
         found = measure_quality(data, aug)
         write_text(self.out / "report.json", found.to_json())
         pictures, page = write_figures(data, aug, found, self.out), self.out / "report.html"
@@ -289,30 +130,43 @@ class Report:
 
 @dataclass(frozen=True)
 class Train:
-    """Train a planner or an agent on a dataset, original or augmented. The same command continues after a kill."""
+    """Train a planner or an agent on a dataset, recorded or augmented. The same command continues after a kill."""
 
-    learner: Positional[Literal["hd", "gciql", "crl"]]
-    """What to train: the planner hd, or an agent."""
+    model: Positional[Annotated[str, arg(metavar="MODEL")]]
+    """What to train: a planner (hd) or an agent (gciql, crl)."""
     data: Annotated[str, arg(metavar="DATA")]
     """Dataset id, file or folder."""
     out: Path
     """Folder for the trained model."""
-    profile: Literal["smoke", "laptop", "paper"] = "laptop"
+    profile: ProfileName = "laptop"
     """Scale: seconds, under an hour on two cores, or the paper's own (a GPU)."""
+    recorded: Annotated[str | None, arg(metavar="DATA")] = None
+    """The data that was augmented: a planner then saves what plan search needs of it (default: from the cache)."""
+    set: tuple[str, ...] = ()
+    """Settings that are not the profile's: PATH=VALUE, such as training.steps=5000."""
     position: str | None = None
-    """Observation columns that are a place, by name or number, where the data does not say: x,y or 0,1."""
+    """Observation columns that are the position, by name or number, where the data does not say: x,y or 0,1."""
     seed: int = 0
     """Seed of training."""
+    force: bool = False
+    """Train again where the folder holds a finished model."""
 
     def run(self) -> None:
         """Train and say where the model is."""
-        from scots import datasets as sources
-        from scots.data import inspection as analysis
-        from scots.experiments import pipeline as experiments
+        from scots.core.config import parse_changes
+        from scots.datasets import load
+        from scots.experiments.models import train_model
 
-        data = sources.load(self.data)
-        data = data.but_meta(position=analysis.position_columns(data, self.position)[0])
-        experiments.train_learner(self.learner, data, self.profile, self.seed, self.out)
+        train_model(
+            self.model,
+            load(self.data, position=self.position),
+            profile=self.profile,
+            seed=self.seed,
+            folder=self.out,
+            recorded=load(self.recorded, position=self.position) if self.recorded else None,
+            changes=parse_changes(self.set),
+            force=self.force,
+        )
         print(self.out)
 
 
@@ -333,13 +187,13 @@ class Evaluate:
     max_steps: int | None = None
     """Steps of an episode (default: report OGBench's limit and that of the paper's reference code)."""
     replan: int | None = None
-    """Environment steps from plan to plan; 0 plans only once (default: as the reference code for the dataset)."""
+    """Environment steps between plans; 0 plans only once (default: as the reference code for the dataset)."""
     lookahead: int | None = None
-    """Steps of the plan from one subgoal to the next (default: as the reference code for the dataset)."""
+    """Plan steps from one subgoal to the next (default: as the reference code for the dataset)."""
     candidates: int | None = None
-    """Plans drawn at a time, of which the easiest is followed (default: as the profile of the planner says)."""
-    embedding: Path | None = None
-    """Folder of the embedding that ranks them (default: the one the planner's data was stitched by, if it is kept)."""
+    """Candidates of plan search; 1 follows plans as they are drawn (default: as the planner's profile says)."""
+    set: tuple[str, ...] = ()
+    """Any other setting of how plans are followed or searched for: PATH=VALUE, such as search.bisect=false."""
     seed: int = 0
     """Seed of starts and goals, and of what the planner draws."""
     workers: int | None = None
@@ -354,31 +208,39 @@ class Evaluate:
     def run(self) -> None:
         """Print success per task, and keep the rows."""
         from scots.core.files import append_rows
-        from scots.envs.vector import chosen_tasks, tasks_of
-        from scots.evaluation.rollout import step_limits
-        from scots.experiments.pipeline import Trained
+        from scots.envs import tasks_of
+        from scots.evaluation.results import evaluate
+        from scots.experiments.models import load_model, subject_of
         from scots.reporting import rollouts
         from scots.reporting.maps import save_figure
         from scots.reporting.success import success_table
 
         if self.video:
             rollouts.video_writer(self.video)  # or say now that it cannot be written
-        settings = {"replan_every": self.replan, "lookahead": self.lookahead, "candidates": self.candidates}
-        chosen = {name: value for name, value in settings.items() if value is not None}
-        models = Trained.load(self.model, self.controller, self.embedding, dataset=self.dataset, settings=chosen)
-        meta = models.meta
-        tasks = chosen_tasks(meta, self.tasks) if self.tasks else tasks_of(meta)
-        limits = step_limits(meta.dataset) if self.max_steps is None else (self.max_steps,)
-        rows = models.evaluate(tasks, episodes=self.episodes, limits=limits, seed=self.seed, workers=self.workers)
+        agent = load_model(self.controller) if self.controller else None
+        subject = subject_of(load_model(self.model), agent, self.dataset, self._changes())
+        tasks = tasks_of(subject.meta, self.tasks)
+        limits = subject.step_limits if self.max_steps is None else (self.max_steps,)
+        options: dict[str, Any] = {"limits": limits, "seed": self.seed, "workers": self.workers}
+        rows = evaluate(subject, tasks, episodes=self.episodes, **options)
         print(success_table(rows).text())
         if self.keep:
             append_rows(self.keep, [row.to_dict() for row in rows])
         if self.png or self.video:
-            recorded = rollouts.record(models.controller, meta, tasks, max_steps=limits[-1], seed=self.seed)
+            recorded = rollouts.record(subject.controller, subject.meta, tasks, max_steps=limits[-1], seed=self.seed)
         if self.png:
-            save_figure(rollouts.rollouts_figure(recorded, meta), self.png)
+            save_figure(rollouts.rollouts_figure(recorded, subject.meta), self.png)
         if self.video:
-            rollouts.write_video(recorded, meta, self.video)
+            rollouts.write_video(recorded, subject.meta, self.video)
+
+    def _changes(self) -> dict[str, Any]:
+        from scots.core.config import parse_changes
+
+        flags: dict[str, Any] = {"following.replan_every": self.replan, "following.lookahead": self.lookahead}
+        if self.candidates is not None:
+            searches = self.candidates > 1
+            flags |= {"search.candidates": self.candidates, "search.mend": searches, "search.bisect": searches}
+        return {path: value for path, value in flags.items() if value is not None} | parse_changes(self.set)
 
 
 @dataclass(frozen=True)
@@ -386,7 +248,7 @@ class FillTable:
     """Make a table of the paper: collect, augment, train, evaluate what is missing, then print ours beside theirs."""
 
     name: Positional[Annotated[str, arg(metavar="NAME")]]
-    """planning, replanning, candidates or controller_horizon."""
+    """Name of the table, such as planning or replanning."""
     datasets: tuple[str, ...] = ()
     """Only these datasets (default: all of the table)."""
     columns: tuple[str, ...] = ()
@@ -394,11 +256,11 @@ class FillTable:
     seeds: tuple[int, ...] = (0,)
     """Seeds of the evaluation."""
     training_seed: int = 0
-    """Seed of all that is stitched and trained before it; the recorded data is the same."""
-    profile: Literal["smoke", "laptop", "paper"] = "laptop"
+    """Seed of everything that is augmented and trained; the recorded data stays the same."""
+    profile: ProfileName = "laptop"
     """Scale: seconds, about an hour a dataset on two cores, or the paper's own (a GPU)."""
     dry_run: bool = False
-    """Only print the work that is left, with the time it should take."""
+    """Only print what is left to do, with the time it should take."""
     keep: Path | None = None
     """Add the rows that are not there yet to this JSONL file, run by run."""
 
@@ -422,24 +284,6 @@ class FillTable:
         print(comparison_table(table, rows).text())
 
 
-@dataclass(frozen=True)
-class Data:
-    """Read, check, convert, collect and picture trajectory data."""
-
-    command: (
-        Annotated[List, subcommand("list", prefix_name=False)]
-        | Annotated[Collect, subcommand("collect", prefix_name=False)]
-        | Annotated[Download, subcommand("download", prefix_name=False)]
-        | Annotated[Convert, subcommand("convert", prefix_name=False)]
-        | Annotated[Inspect, subcommand("inspect", prefix_name=False)]
-        | Annotated[Expert, subcommand("expert", prefix_name=False)]
-    )
-
-    def run(self) -> None:
-        """Run the chosen command."""
-        self.command.run()
-
-
 Command = (
     Annotated[Data, subcommand("data", prefix_name=False)]
     | Annotated[Augment, subcommand("augment", prefix_name=False)]
@@ -451,25 +295,14 @@ Command = (
 )
 
 
-def _text(facts: dict[str, Any]) -> str:
-    def shown(value: Any) -> str:
-        if isinstance(value, dict):
-            return "  ".join(f"{name} {shown(item)}" for name, item in value.items()) or "-"
-        if isinstance(value, list):
-            return ", ".join(shown(item) for item in value) or "-"
-        if isinstance(value, float):
-            return f"{value:.4g}"
-        return "-" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
-
-    width = max(map(len, facts))
-    return "\n".join(f"{name:<{width}}  {shown(value)}" for name, value in facts.items())
-
-
 def main(arguments: list[str] | None = None) -> int:
-    """Entry point. Exit codes: 0 done, 1 a failure of ours, 2 bad input."""
+    """Entry point. Exit codes: 0 done, 1 internal error, 2 bad input, 130 interrupted."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in words
     words = [word for word in words if word != "--debug"]
+    if words == ["--version"]:
+        print(f"scots {__version__}")
+        return 0
     description = "State-covering trajectory stitching: short logs in, long and diverse trajectories out. "
     try:
         command = tyro.cli(
@@ -486,7 +319,9 @@ def main(arguments: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         return _fail("scots: stopped; the same command continues where it can", debug, 130)
     except Exception as error:
-        return _fail(f"scots: this is a failure of ours: {type(error).__name__}: {error} (--debug for more)", debug, 1)
+        return _fail(
+            f"scots: internal error, please report it: {type(error).__name__}: {error} (--debug for more)", debug, 1
+        )
 
 
 def _fail(message: str, debug: bool, code: int) -> int:

@@ -6,15 +6,15 @@ import os
 import sys
 from pathlib import Path
 
-from scots import datasets as sources
 from scots.core.console import console
 from scots.datasets.collect import collect
-from scots.envs.ogbench import PROTOCOLS, with_episodes
-from scots.envs.vector import tasks_of
-from scots.evaluation.rollout import EvalResult
-from scots.experiments.pipeline import Line, Run, collected_folder
+from scots.datasets.loading import data_path
+from scots.datasets.specs import maze_collection
+from scots.envs import tasks_of
+from scots.evaluation.results import EvalResult
+from scots.experiments.pipeline import Pipeline, Run
 from scots.experiments.recipe import Recipe
-from scots.models.cache import clocked
+from scots.models.cache import record_time
 from scots.reporting.document import Commands, Document, Facts, Paragraph, Picture, Section, TableBlock
 from scots.reporting.maps import save_figure
 from scots.reporting.plots import write_figures
@@ -23,19 +23,20 @@ from scots.reporting.quality_document import quality_facts
 from scots.reporting.rollouts import record, rollouts_figure
 from scots.reporting.success import success_rate
 
-DATASET = "pointmaze-medium-stitch-v0"
-EPISODES = 1000  # a fifth of the dataset
+COLLECTION = maze_collection("point", "medium", "stitch").resized(1000)  # a fifth of the dataset
 SHORT = {  # what makes it minutes: fewer trajectories, shorter trainings
-    "augment.trajectories": 500,
-    "augment.embedding.training.steps": 1500,
-    "augment.stitcher.training.steps": 2000,
-    "augment.inverse.training.steps": 2000,
-    "learner.training.steps": 1500,
-    "controller.training.steps": 2500,
+    "augmenter.trajectories": 500,
+    "augmenter.embedding.training.steps": 1500,
+    "augmenter.stitcher.training.steps": 2000,
+    "augmenter.inverse.training.steps": 2000,
+    "planner.training.steps": 1500,
+    "agent.training.steps": 2500,
 }
 RECIPES = {
-    "as recorded": Recipe(None, "hd", "gciql", {path: n for path, n in SHORT.items() if "augment" not in path}),
-    "stitched": Recipe("official", "hd", "gciql", SHORT),
+    "as recorded": Recipe(
+        None, "hd", "gciql", {path: n for path, n in SHORT.items() if not path.startswith("augmenter")}
+    ),
+    "stitched": Recipe("scots", "hd", "gciql", SHORT),
 }
 NEXT = (
     "scots data inspect YOUR_LOGS --position x,y --png logs.png   # your own data: CSV, Parquet, npz, HDF5, Minari",
@@ -48,31 +49,26 @@ NEXT = (
 def main(folder: Path) -> int:
     """Collect, augment, train, evaluate, and write one page about it into the folder."""
     os.environ["SCOTS_HOME"] = str(folder / "home")
-    lines = {name: Line(Run(DATASET, recipe)) for name, recipe in RECIPES.items()}
-    _collect()
-    rows = {name: line.rows() for name, line in lines.items()}
+    pipelines = {name: Pipeline(Run(COLLECTION.id, recipe)) for name, recipe in RECIPES.items()}
+    source = next(iter(pipelines.values())).source
+    if not source.is_done:
+        with record_time(source.folder):
+            collect(COLLECTION, data_path(COLLECTION.id))
+    rows = {name: pipeline.rows() for name, pipeline in pipelines.items()}
     path = folder / "report.html"
-    demo_document(lines, rows, folder).write_html(path)
+    demo_document(pipelines, rows, folder).write_html(path)
     for name, own in rows.items():
         console.print(f"planner trained on the data {name}: {success_rate([row.to_dict() for row in own])} % success")
     console.print(f"the report is {path}", soft_wrap=True)
     return 0
 
 
-def _collect() -> None:
-    """A part of the dataset, in the real simulator."""
-    path, protocol = sources.data_path(DATASET), with_episodes(PROTOCOLS[DATASET], EPISODES)
-    if not path.exists():
-        with clocked(collected_folder(DATASET)):
-            collect(protocol, path)
-
-
 # ----------------------------------------------------------------------------------------------------------- the page
 
 
-def demo_document(lines: dict[str, Line], rows: dict[str, list[EvalResult]], folder: Path) -> Document:
+def demo_document(pipelines: dict[str, Pipeline], rows: dict[str, list[EvalResult]], folder: Path) -> Document:
     """Success rates, episodes, the data before and after, and times; its pictures are written into the folder."""
-    recorded, stitched = lines["as recorded"], lines["stitched"]
+    recorded, stitched = pipelines["as recorded"], pipelines["stitched"]
     data, aug = recorded.data, stitched.training_data
     found = measure_quality(data, aug)
     pictures = write_figures(data, aug, found, folder)
@@ -83,9 +79,9 @@ def demo_document(lines: dict[str, Line], rows: dict[str, list[EvalResult]], fol
     )
     intro = Paragraph("The same with your own data, or the paper's tables in full:")
     sections = [
-        Section("Does it help?", [_success_table(rows), *_rollouts(lines, folder)]),
+        Section("Does it help?", [_success_table(rows), *_rollouts(pipelines, folder)]),
         Section("The data before and after", [Facts(quality_facts(found)), *pictures]),
-        Section("Where the time went", [_times(lines, rows)]),
+        Section("Where the time went", [_times(pipelines, rows)]),
         Section("Next", [intro, Commands(NEXT)]),
     ]
     return Document("Short logs in, long plans out", lead, sections)
@@ -105,24 +101,25 @@ def _success_table(rows: dict[str, list[EvalResult]]) -> TableBlock:
     return TableBlock(header, body, f"Goals reached within {next(iter(rows.values()))[0].max_steps} steps, by task")
 
 
-def _rollouts(lines: dict[str, Line], folder: Path) -> list[Picture]:
+def _rollouts(pipelines: dict[str, Pipeline], folder: Path) -> list[Picture]:
     pictures = []
-    for name, line in lines.items():
-        meta, path = line.training_data.meta, folder / f"rollouts-{name.replace(' ', '-')}.png"
-        recorded = record(line.controller, meta, tasks_of(meta), max_steps=1000, seed=0)
+    for name, pipeline in pipelines.items():
+        meta, path = pipeline.training_data.meta, folder / f"rollouts-{name.replace(' ', '-')}.png"
+        recorded = record(pipeline.subject.controller, meta, tasks_of(meta), max_steps=1000, seed=0)
         save_figure(rollouts_figure(recorded, meta), path)
         caption = "One episode of every task from above: the first plan, all subgoals, and the path taken."
         pictures.append(Picture(path, f"Planner trained on the data {name}", caption))
     return pictures
 
 
-def _times(lines: dict[str, Line], rows: dict[str, list[EvalResult]]) -> TableBlock:
-    stages = lines["stitched"].run.stages
+def _times(pipelines: dict[str, Pipeline], rows: dict[str, list[EvalResult]]) -> TableBlock:
+    stages = [*pipelines["stitched"].stages, "evaluate"]
     spent = {
-        name: line.seconds() | {"evaluate": sum(row.seconds for row in rows[name])} for name, line in lines.items()
+        name: pipeline.seconds() | {"evaluate": sum(row.seconds for row in rows[name])}
+        for name, pipeline in pipelines.items()
     }
-    body = [[stage, *(_minutes(spent[name].get(stage)) for name in lines)] for stage in stages]
-    return TableBlock(["stage", *lines], body, "Wall time; what both share was done once")
+    body = [[stage, *(_minutes(spent[name].get(stage)) for name in pipelines)] for stage in stages]
+    return TableBlock(["stage", *pipelines], body, "Wall time; what both share was done once")
 
 
 def _minutes(seconds: float | None) -> str:

@@ -1,6 +1,5 @@
 """The agents' losses against the formulas in plain numpy, where their gradients go, batches, acting and settings."""
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,15 +9,18 @@ from scipy.special import erf
 from scipy.stats import norm
 from torch import nn
 
-from scots.agents import AGENTS, Policy, configure_agent
+from scots.agents import AGENTS
+from scots.agents.base import Policy
 from scots.agents.crl import CRL, CRLConfig
 from scots.agents.gciql import GCIQL, GCIQLConfig
 from scots.core.errors import BadInput
-from scots.data.trajectories import GoalMix, Meta
-from scots.envs import toy
+from scots.data.trajectories import GoalMix
+from scots.datasets import toy
+from scots.datasets.specs import SPECS
+from scots.envs.toy import STEPS_PER_CELL
 from scots.models.nets import Bilinear, GaussianActor, frozen, log_density
 
-WORLD, DATA = toy.ToyCorridor(), toy.make(episodes=20)
+DATA = toy.make(episodes=20)
 CONFIGS: dict[str, Any] = {
     "gciql": GCIQLConfig(hidden=(5, 4), discount=0.9, expectile=0.8, alpha=0.3),
     "crl": CRLConfig(hidden=(5, 4), discount=0.9, alpha=0.3),
@@ -68,7 +70,7 @@ def test_gciql_value_loss_is_the_expectile_regression_on_the_lower_target():
     model, batch = build("gciql"), make_batch()
     model.value.net[-1].bias.data -= 1.5  # values amid the targets: both sides of the expectile are at work
     state, goal, action = arrays(batch, "state", "goal", "action")
-    lower = np.minimum(*(forward(critic.net, state, goal, action)[:, 0] for critic in model.targets.copy))
+    lower = np.minimum(*(forward(critic.net, state, goal, action)[:, 0] for critic in model.targets.average))
     gap = lower - forward(model.value.net, state, goal)[:, 0]
     assert 0 < (gap >= 0).mean() < 1
     expected = np.mean(np.where(gap >= 0, 0.8, 0.2) * gap**2)
@@ -80,8 +82,8 @@ def test_gciql_critic_loss_is_the_sum_of_both_td_errors():
     state, following, goal, action = arrays(batch, "state", "next_state", "goal", "action")
     reward = np.array([0, 0, -1, -1, -1, -1])
     mask = np.array([0, 0, 1, 1, 1, 1])
-    wanted = reward + 0.9 * mask * forward(model.value.net, following, goal)[:, 0]
-    errors = [forward(critic.net, state, goal, action)[:, 0] - wanted for critic in model.critics]
+    target = reward + 0.9 * mask * forward(model.value.net, following, goal)[:, 0]
+    errors = [forward(critic.net, state, goal, action)[:, 0] - target for critic in model.critics]
     expected = np.mean(errors[0] ** 2 + errors[1] ** 2)
     assert model.critic_loss(batch).item() == pytest.approx(expected, rel=1e-9)
 
@@ -110,9 +112,9 @@ def actor_loss(model: Any, batch: dict[str, torch.Tensor], size: float | None = 
     """DDPG+BC in numpy, the mean size of the critic's values given or measured."""
     state, goal, action = arrays(batch, "state", "actor_goal", "action")
     mean = forward(model.actor.net, state, goal)
-    quality = lower_critic(model, state, goal, np.clip(mean, -1, 1))
+    q = lower_critic(model, state, goal, np.clip(mean, -1, 1))
     likelihood = norm.logpdf(action, loc=mean).sum(axis=1)
-    return -quality.mean() / (size or np.abs(quality).mean() + 1e-6) - 0.3 * likelihood.mean()
+    return -q.mean() / (size or np.abs(q).mean() + 1e-6) - 0.3 * likelihood.mean()
 
 
 @pytest.mark.parametrize("name", AGENTS)
@@ -193,9 +195,9 @@ def test_goals_of_the_batches():
     assert (batch["goal"] == batch["state"])[batch["arrived"]].all()
     contrastive = CRL.for_data(CRLConfig(hidden=(4,), discount=0.5), DATA)
     batch = contrastive.batch(DATA, 4000, np.random.default_rng(0))
-    apart = (batch["goal"] - batch["state"]).abs().sum(1) * toy.STEPS_PER_CELL
+    apart = (batch["goal"] - batch["state"]).abs().sum(1) * STEPS_PER_CELL
     assert apart.mean() < 2  # two steps later on average, and half of the steps wait
-    assert (batch["actor_goal"] - batch["state"]).abs().sum(1).mean() * toy.STEPS_PER_CELL > 6
+    assert (batch["actor_goal"] - batch["state"]).abs().sum(1).mean() * STEPS_PER_CELL > 6
 
 
 @pytest.mark.parametrize("name", AGENTS)
@@ -226,17 +228,16 @@ def test_acting_clips_the_mean_and_does_not_squash_it(name: str):
     ],
 )
 def test_published_settings(dataset: str, gciql: float, crl: float, discount: float):
-    data = replace(DATA, meta=Meta(dataset=dataset))
     random = 1.0 if "explore" in dataset else 0.5
     for name, alpha in (("gciql", gciql), ("crl", crl)):
-        config = configure_agent(name, data, "paper")
-        assert (config.alpha, config.discount, config.profile) == (alpha, discount, "paper")
+        config = AGENTS[name].configure(SPECS[dataset], "paper")
+        assert (config.alpha, config.discount) == (alpha, discount)
         assert config.actor_goals == GoalMix(0.0, 1 - random, random, geometric=False)
         assert (config.hidden, config.normalize) == ((512, 512, 512), False)
         training = config.training
         assert (training.steps, training.batch_size, training.learning_rate) == (1_000_000, 1024, 3e-4)
-        laptop = configure_agent(name, data)
-        assert (laptop.profile, laptop.normalize) == ("laptop", True)
+        laptop = AGENTS[name].configure(SPECS[dataset], "laptop")
+        assert (laptop.normalize, laptop.discount) == (True, 0.95)
         assert (laptop.alpha, laptop.actor_goals) == (alpha, config.actor_goals)
 
 
@@ -245,8 +246,6 @@ def test_impossible_settings_are_refused():
         GCIQLConfig(expectile=1.0)
     with pytest.raises(BadInput, match="discount"):
         CRLConfig(discount=1.0)
-    with pytest.raises(BadInput, match="not one of gciql, crl"):
-        configure_agent("sarsa", DATA)
 
 
 # ---------------------------------------------------------------------------------------------------------- networks

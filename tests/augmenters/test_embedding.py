@@ -10,7 +10,8 @@ from scipy.stats import expectile
 from scots.augmenters.embedding import CHANGE_STEPS, RawState, TemporalDistance, TemporalDistanceConfig
 from scots.core.errors import BadInput
 from scots.data.trajectories import Trajectories
-from scots.envs import toy
+from scots.datasets import toy
+from scots.envs.toy import STEPS_PER_CELL
 
 CONFIG = TemporalDistanceConfig(hidden=(4,), latent=2, discount=0.9, expectile=0.8)
 
@@ -29,7 +30,7 @@ class Fixed(torch.nn.Module):
 def model_with(factors: tuple[float, float], targets: tuple[float, float]) -> TemporalDistance:
     model = TemporalDistance(CONFIG, {"observation": 1})
     model.heads = torch.nn.ModuleList(map(Fixed, factors))
-    model.targets.copy = torch.nn.ModuleList(map(Fixed, targets))
+    model.targets.average = torch.nn.ModuleList(map(Fixed, targets))
     return model
 
 
@@ -51,7 +52,7 @@ def test_expectile_loss_by_hand():
     assert loss.item() == pytest.approx((sample0 + sample1) / 2, rel=1e-4)
     loss.backward()
     assert all(head.factor.grad is not None for head in model.heads)
-    assert all(head.factor.grad is None for head in model.targets.copy)
+    assert all(head.factor.grad is None for head in model.targets.average)
 
 
 def test_constrained_loss_by_hand():
@@ -96,7 +97,7 @@ def test_the_expectile_loss_rests_at_the_expectile_of_the_values_ahead(level: fl
 
     def gradient(distance: float) -> float:
         model = TemporalDistance(replace(CONFIG, expectile=level), {"observation": 1})
-        model.heads, model.targets.copy = (torch.nn.ModuleList([Learned(distance)] * 2) for _ in range(2))
+        model.heads, model.targets.average = (torch.nn.ModuleList([Learned(distance)] * 2) for _ in range(2))
         model.expectile_loss(batch)[0].backward()
         return model.heads[0].distance.grad.item()
 
@@ -109,7 +110,7 @@ def test_batches_hold_transitions_and_goals():
     data = toy.make(episodes=5)
     batch = TemporalDistance.for_data(CONFIG, data).batch(data, 5000, np.random.default_rng(0))
     step = (batch["next_state"] - batch["state"]).abs().sum(1)
-    assert step.max() <= 1 / toy.STEPS_PER_CELL
+    assert step.max() <= 1 / STEPS_PER_CELL
     assert 0 < batch["arrived"].float().mean() < 0.1
     same = (batch["state"] == batch["goal"]).all(1)
     assert same[batch["arrived"]].all()
@@ -159,11 +160,25 @@ def test_raw_state_is_the_normalised_observation():
     np.testing.assert_allclose(latents.std(axis=0), 1, rtol=1e-4)
 
 
-def test_a_place_is_embedded_as_an_average_observation_put_there():
-    data = Trajectories(np.random.default_rng(0).normal(3, 2, (200, 4)).astype(np.float32), [0, 200])
-    config = TemporalDistanceConfig(form="constrained", hidden=(8,), latent=3, normalize=True)
+def test_a_position_is_embedded_as_a_recorded_observation_moved_there():
+    """Of a body with limbs an average of all postures need not exist."""
+    rng = np.random.default_rng(0)
+    data = Trajectories(rng.choice([-1.0, 1.0], (200, 4)).astype(np.float32), [0, 200])
+    config = TemporalDistanceConfig(form="constrained", hidden=(8,), latent=3)
     model = TemporalDistance.for_data(config, data)
-    average = data.observations.mean(0)
-    wanted = [model.encode(np.array([[average[0], y, average[2], x]], np.float32))[0] for x, y in ((1, 2), (5, 6))]
-    latents = model.encode_places((3, 1), np.array([[1, 2], [5, 6]], np.float32))
-    np.testing.assert_allclose(latents, wanted, rtol=1e-4, atol=1e-5)
+    recorded = model.reference.numpy()
+    assert (data.observations == recorded).all(axis=1).any()
+    expected = [model.encode(np.array([[recorded[0], y, recorded[2], x]], np.float32))[0] for x, y in ((1, 2), (5, 6))]
+    latents = model.encode_positions((3, 1), np.array([[1, 2], [5, 6]], np.float32))
+    np.testing.assert_allclose(latents, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_distance_is_that_of_the_value_function():
+    """V(s, g) = -|phi(s) - phi(g)|, for arrays that broadcast."""
+    data = toy.make(episodes=5)
+    model = TemporalDistance.for_data(CONFIG, data)
+    latents = model.encode(data.observations[:6])
+    table = model.distance(latents[:, None], latents)
+    by_hand = [[sum((a - b) ** 2) ** 0.5 for b in latents] for a in latents]
+    np.testing.assert_allclose(table, by_hand, rtol=1e-5)
+    np.testing.assert_allclose(RawState(data).distance(latents[0], latents[1]), table[0, 1], rtol=1e-6)

@@ -100,7 +100,7 @@ def test_impossible_filters_give_the_reason():
     with pytest.raises(BadInput, match="largest displacement is 0"):
         segment_starts(episodes_of([np.zeros((30, 2))]), 26, "auto")
     with pytest.raises(BadInput, match="needs position columns"):
-        segment_starts(data.but_meta(position=()), 26, "auto")
+        segment_starts(data.with_meta(position=()), 26, "auto")
     with pytest.raises(BadInput, match="needs 31 states, but the longest episode has 30"):
         segment_starts(data, 31, None)
 

@@ -14,16 +14,20 @@ from scots.augmenters.refinement import (
     unit_quaternions,
 )
 from scots.core.errors import BadInput
-from scots.envs import toy
+from scots.datasets import toy
 from scots.models import diffusion
 
 DATA = toy.make(episodes=10)
-CONFIG = StitcherConfig(segment=9, width=16, depth=1, head_width=8)
+CONFIG = StitcherConfig(width=16, depth=1, head_width=8)
+
+
+def stitcher_of(config: StitcherConfig = CONFIG, segment: int = 9) -> Stitcher:
+    return Stitcher.for_data(config, DATA, segment=segment)
 
 
 @pytest.mark.parametrize("frame", ["absolute", "chord"])
 def test_refined_ends_are_bit_equal_to_what_was_given(frame):
-    stitcher = Stitcher.for_data(replace(CONFIG, frame=frame), DATA)
+    stitcher = stitcher_of(replace(CONFIG, frame=frame))
     ends = DATA.observations[np.arange(40).reshape(20, 2)]
     segments = stitcher.refine(ends, torch.Generator().manual_seed(0))
     assert segments.shape == (20, 9, 2)
@@ -35,22 +39,22 @@ def test_refined_ends_are_bit_equal_to_what_was_given(frame):
 
 def test_loss_counts_everything_but_the_ends():
     """At initialisation the network answers zero, so the noise-prediction loss is the mean square of the noise."""
-    stitcher = Stitcher.for_data(CONFIG, DATA)
+    stitcher = stitcher_of()
     batch = stitcher.batch(DATA, 4000, np.random.default_rng(0))
     loss, _ = stitcher.loss(batch, torch.Generator().manual_seed(0))
     assert loss.item() == pytest.approx(7 / 9, rel=0.02)
 
 
 def test_every_window_waits_under_the_papers_mask_and_none_without():
-    stitcher = Stitcher.for_data(CONFIG, DATA)
+    stitcher = stitcher_of()
     last = stitcher.batch(DATA, 4000, np.random.default_rng(0))["last"]
     assert (last.min(), last.max()) == (0, 7)
-    free = Stitcher.for_data(replace(CONFIG, hold=0.0), DATA).batch(DATA, 100, np.random.default_rng(0))["last"]
+    free = stitcher_of(replace(CONFIG, early_arrival=0.0)).batch(DATA, 100, np.random.default_rng(0))["last"]
     assert (free == 8).all()
 
 
 def test_the_chord_joins_the_ends_at_even_steps_and_deviations_have_unit_size():
-    stitcher = Stitcher.for_data(replace(CONFIG, frame="chord"), DATA)
+    stitcher = stitcher_of(replace(CONFIG, frame="chord"))
     windows = stitcher.scale(torch.from_numpy(DATA.windows(DATA.window_starts(9), 9)))
     chord = diffusion.chord(windows[:, [0, -1]], windows.shape[1])
     torch.testing.assert_close(chord[:, [0, -1]], windows[:, [0, -1]])
@@ -61,7 +65,7 @@ def test_the_chord_joins_the_ends_at_even_steps_and_deviations_have_unit_size():
 
 def test_segments_need_something_to_refine():
     with pytest.raises(BadInput, match="at least 3"):
-        replace(CONFIG, segment=2)
+        stitcher_of(segment=2)
 
 
 def test_quaternions_become_unit_and_nothing_else_changes():

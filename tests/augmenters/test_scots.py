@@ -1,6 +1,7 @@
 """Augmentation as a whole: same bytes for any workers and after a kill, genuine ends, lineage, any data."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,18 +12,26 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from scots.augmenters.scots import ScotsConfig, augment, configure
+from scots.augmenters import AUGMENTERS
+from scots.augmenters.scots import ScotsConfig, stitched_by
 from scots.augmenters.stitching import assemble
 from scots.cli import main
 from scots.core.errors import BadInput
 from scots.data import formats
 from scots.data.shards import validation_path
 from scots.data.trajectories import Meta, Trajectories
-from scots.envs import toy
+from scots.datasets import toy
+from scots.datasets.specs import SPECS, spec_of
 
 DATA = toy.make(episodes=60)
-CONFIG = replace(configure(DATA, "smoke").with_segment(9), trajectories=500)  # three shards, one for validation
+SCOTS = AUGMENTERS["scots"]
+SMOKE: ScotsConfig = SCOTS.configure(spec_of(DATA), "smoke").replace_at("stitching.segment", 9)
+CONFIG = replace(SMOKE, trajectories=500)  # three shards, one for validation
 STATES = 6 * 8 + 1
+
+
+def augment(data: Trajectories, config: ScotsConfig, out: Path, workers: int, seed: int = 0) -> Trajectories:
+    return SCOTS.augment(data, config, seed=seed, out=out, profile="smoke", workers=workers)
 
 
 @pytest.fixture(scope="module")
@@ -51,9 +60,12 @@ def test_shapes_meta_and_the_validation_twin(small: Path):
     assert (len(validation), set(validation.lengths)) == (50, {STATES})
     assert data.actions.shape == (data.rows, 2)
     assert data.meta.position == DATA.meta.position
-    assert [step["origin"] for step in data.meta.provenance] == ["made here", "stitched here"]
+    assert [step["origin"] for step in data.meta.provenance] == ["made here", "augmented here"]
     assert data.meta.provenance[-1]["source"] == DATA.fingerprint()
-    assert ScotsConfig.from_dict(data.meta.provenance[-1]["config"]) == CONFIG
+    assert stitched_by(data.meta).config == CONFIG
+    step = data.meta.augmentation
+    assert (step["augmenter"], step["profile"]) == ("scots", "smoke")
+    assert step["changes"] == {"stitching.segment": 9, "trajectories": 500}
 
 
 @pytest.mark.slow
@@ -130,11 +142,33 @@ def test_without_refinement_every_state_is_a_source_row(tmp_path: Path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("recipe", ["paper", "official"])
+@pytest.mark.parametrize("name", ["scots", "scots-paper"])
 @pytest.mark.parametrize("encoder", ["temporal", "raw"])
-def test_recipes_and_encoders_run(recipe, encoder, tmp_path: Path):
-    config = replace(configure(DATA, "smoke", recipe).with_segment(9), encoder=encoder, trajectories=5)
-    assert len(augment(DATA, config, out=tmp_path / "aug.npz", workers=1)) == 5
+def test_variants_and_encoders_run(name, encoder, tmp_path: Path):
+    default = AUGMENTERS[name].configure(spec_of(DATA), "smoke")
+    config = default.replace_all({"stitching.segment": 9, "encoder": encoder, "trajectories": 5})
+    data = AUGMENTERS[name].augment(DATA, config, seed=0, out=tmp_path / "aug.npz", workers=1)
+    assert (len(data), data.meta.augmentation["augmenter"]) == (5, name)
+
+
+@pytest.mark.slow
+def test_a_moved_cache_is_found_whole(small: Path, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Nothing is trained or embedded again, and the bytes are the same."""
+    shutil.copytree(home / "artifacts", tmp_path / "moved" / "artifacts")
+    monkeypatch.setenv("SCOTS_HOME", str(tmp_path / "moved"))
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.glob("moved/artifacts/*/*") if path.is_file()}
+    augment(DATA, CONFIG, out=tmp_path / "aug.npz", workers=2)
+    assert (tmp_path / "aug.npz").read_bytes() == small.read_bytes()
+    after = {path: path.stat().st_mtime_ns for path in before if path.name != "seconds.json"}
+    assert after == {path: time for path, time in before.items() if path in after}
+
+
+def test_the_same_settings_have_one_identity(small: Path):
+    """However they were given: an override that changes nothing leaves no trace."""
+    twice = SMOKE.replace_all({"trajectories": 500, "stitching.stitches": 6})
+    jobs = [SCOTS.job(DATA, config, 0, "smoke") for config in (CONFIG, twice)]
+    assert jobs[0] == jobs[1]
+    assert jobs[0].fingerprint() == jobs[1].fingerprint()
 
 
 @pytest.mark.slow
@@ -158,7 +192,7 @@ def test_a_plain_script_without_a_main_guard_works(tmp_path: Path):
     script.write_text(
         "import scots\n"
         "data = scots.load('toy-corridor-stitch-v0')\n"
-        "aug = scots.augment(data[:40], profile='smoke', trajectories=3, stitching__stitches=2)\n"
+        "aug = scots.augment(data[:40], profile='smoke', changes={'trajectories': 3, 'stitching.stitches': 2})\n"
         "print(len(aug), aug.rows)\n"
     )
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=True)
@@ -173,16 +207,21 @@ def test_too_short_data_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[s
 
 
 def test_configs_follow_the_dataset():
-    def of(name: str, **choices) -> ScotsConfig:
-        return configure(DATA.but_meta(dataset=name), **choices)
+    def of(name: str, profile="paper", augmenter="scots") -> ScotsConfig:
+        return AUGMENTERS[augmenter].configure(SPECS[name], profile)
 
-    giant, medium = of("pointmaze-giant-stitch-v0", profile="paper"), of("antmaze-medium-stitch-v0", profile="paper")
+    giant, medium = of("pointmaze-giant-stitch-v0"), of("antmaze-medium-stitch-v0")
     assert (giant.stitching.states, medium.stitching.states) == (2001, 1001)
     assert (giant.trajectories, medium.trajectories) == (2500, 5000)
     assert (giant.embedding.discount, medium.embedding.discount) == (0.995, 0.99)
     assert of("antmaze-large-explore-v0").stitching.stitches == 80
     assert of("antmaze-large-explore-v0").stitching.min_displacement == 2.0
-    assert of("my-robot").stitching.min_displacement is None
-    assert of("x", recipe="paper").stitching.score_scale == "raw"
-    with pytest.raises(BadInput, match="segments have 9 states, the stitcher 26"):
-        replace(giant, stitching=replace(giant.stitching, segment=9))
+    assert of("antmaze-large-explore-v0", augmenter="scots-paper").stitching.min_displacement is None
+    assert of("antmaze-large-explore-v0", augmenter="scots-paper").stitching.score_scale == "raw"
+
+
+def test_the_segment_length_is_stored_once_and_changed_anywhere():
+    config = SMOKE.replace_at("stitching.segment", 12)
+    assert config.to_json().count("12") == SMOKE.to_json().count("12") + 1
+    with pytest.raises(BadInput, match="nothing to refine"):
+        SMOKE.replace_at("stitching.segment", 2)

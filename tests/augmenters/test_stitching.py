@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from scots.augmenters import stitching
 from scots.augmenters.index import SegmentIndex, segment_starts
+from scots.augmenters.scots import VARIANTS
 from scots.augmenters.stitching import (
-    RECIPES,
     Memory,
     StitchingConfig,
     Walk,
@@ -32,18 +32,18 @@ from scots.augmenters.stitching import (
 from scots.core.config import Seeds
 from scots.core.errors import BadInput
 from scots.data.trajectories import Array, Trajectories, offsets_from_lengths
-from scots.envs import toy
+from scots.datasets import toy
 
 naive_walk = runpy.run_path(str(Path(__file__).parents[2] / "benchmarks" / "naive_walk.py"))["naive_walk"]
 
 SMALL = StitchingConfig(segment=9, stitches=7, density_neighbours=5, min_displacement=None)
-VARIANTS: list[dict[str, Any]] = [
-    RECIPES["official"],
-    RECIPES["paper"],
-    RECIPES["official"] | {"memory": "states"},
-    RECIPES["paper"] | {"first": "nearest"},
-    RECIPES["official"] | {"distinct_episodes": True},
-    RECIPES["official"] | {"novelty_weight": 0.0, "candidates": 3},
+CHOICES: list[dict[str, Any]] = [
+    VARIANTS["official"],
+    VARIANTS["paper"],
+    VARIANTS["official"] | {"memory": "states"},
+    VARIANTS["paper"] | {"first": "nearest"},
+    VARIANTS["official"] | {"distinct_episodes": True},
+    VARIANTS["official"] | {"novelty_weight": 0.0, "candidates": 3},
 ]
 
 
@@ -76,7 +76,7 @@ def brute_force(keys: Array) -> Any:
 # -------------------------------------------------------------------------------------------------------------- walk
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("variant", CHOICES)
 def test_walk_matches_the_naive_loop(data: Trajectories, variant: dict[str, Any]):
     config = replace(SMALL, **(variant | {"index": "exact"}))
     latents, segments = lifted(data), segment_starts(data, config.segment, config.min_displacement)
@@ -88,7 +88,7 @@ def test_walk_matches_the_naive_loop(data: Trajectories, variant: dict[str, Any]
     assert walked.segments.tolist() == expected
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("variant", CHOICES)
 def test_walk_matches_the_naive_loop_on_duplicate_segments(data: Trajectories, variant: dict[str, Any]):
     few = data[:120]  # on the lattice the same segment occurs many times, so ties are common
     config = replace(SMALL, **(variant | {"index": "exact"}))
@@ -103,7 +103,7 @@ def test_walk_matches_the_naive_loop_on_duplicate_segments(data: Trajectories, v
 
 
 def test_walk_matches_the_naive_loop_with_an_approximate_index(data: Trajectories):
-    config = replace(SMALL, **RECIPES["paper"])
+    config = replace(SMALL, **VARIANTS["paper"])
     latents, segments = lifted(data), data.window_starts(config.segment)
     index = SegmentIndex.build(latents[segments], "ivf", seed=0)
     walked = walk(latents, segments, index, config, Seeds(3), range(10))
@@ -123,7 +123,7 @@ def test_walk_matches_the_naive_loop_with_an_approximate_index(data: Trajectorie
     candidates=st.integers(1, 12),
     density=st.integers(1, 9),
     weight=st.sampled_from([0.0, 0.5, 2.0, 20.0]),
-    variant=st.sampled_from(VARIANTS[:4]),
+    variant=st.sampled_from(CHOICES[:4]),
     seed=st.integers(0, 999),
 )
 def test_walk_matches_the_naive_loop_on_random_latents(
@@ -157,9 +157,9 @@ def toy_walk(data: Trajectories, config: StitchingConfig, trajectories: range) -
     return walk(latents, segments, index, config, Seeds(2), trajectories), latents, segments
 
 
-@pytest.mark.parametrize("recipe", RECIPES)
-def test_trajectory_does_not_depend_on_the_others(data: Trajectories, recipe: str, monkeypatch: pytest.MonkeyPatch):
-    config = replace(SMALL, **RECIPES[recipe])
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_trajectory_does_not_depend_on_the_others(data: Trajectories, variant: str, monkeypatch: pytest.MonkeyPatch):
+    config = replace(SMALL, **VARIANTS[variant])
     whole = toy_walk(data, config, range(6))[0]
     parts = [toy_walk(data, config, part)[0] for part in (range(3), range(3, 6))]
     monkeypatch.setattr(stitching, "_MEMORY_BYTES", 1)  # batches of one trajectory
@@ -171,9 +171,9 @@ def test_trajectory_does_not_depend_on_the_others(data: Trajectories, recipe: st
     assert not np.array_equal(whole.direction[0], whole.direction[1])
 
 
-@pytest.mark.parametrize("recipe", RECIPES)
-def test_recorded_terms_match_the_chosen_segments(data: Trajectories, recipe: str):
-    config = replace(SMALL, **RECIPES[recipe])
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_recorded_terms_match_the_chosen_segments(data: Trajectories, variant: str):
+    config = replace(SMALL, **VARIANTS[variant])
     walked, latents, segments = toy_walk(data, config, range(8))
     assert np.isin(walked.segments, segments).all()
     assert walked.segments.dtype == np.int64
@@ -373,11 +373,11 @@ def test_impossible_values_are_refused(changes: dict[str, Any], message: str):
         StitchingConfig(**changes)
 
 
-@pytest.mark.parametrize("recipe", RECIPES)
-def test_recipes_round_trip_through_json(recipe: str):
-    config = StitchingConfig(**RECIPES[recipe])
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_variants_round_trip_through_json(variant: str):
+    config = StitchingConfig(**VARIANTS[variant])
     assert StitchingConfig.from_json(config.to_json()) == config
 
 
-def test_defaults_are_the_official_recipe_except_the_threshold():
-    assert replace(StitchingConfig(), min_displacement=2.0) == StitchingConfig(**RECIPES["official"])
+def test_defaults_are_the_official_variant():
+    assert StitchingConfig() == StitchingConfig(**VARIANTS["official"])

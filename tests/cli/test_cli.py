@@ -11,9 +11,8 @@ from pictures import frames_of, share_drawn
 
 from scots.cli import main
 from scots.data import formats
-from scots.datasets import load
+from scots.datasets import load, toy
 from scots.datasets.experts import AntActor
-from scots.envs import toy
 
 
 @pytest.fixture(autouse=True)

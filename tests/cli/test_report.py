@@ -42,7 +42,7 @@ def quick(data: Trajectories) -> ScotsConfig:
         stitcher=replace(config.stitcher, segment=9),
     )
     for part in ("embedding", "stitcher", "inverse"):
-        config = config.but(f"{part}.training.steps", 5)
+        config = config.replace_at(f"{part}.training.steps", 5)
     return config
 
 

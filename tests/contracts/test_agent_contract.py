@@ -9,18 +9,20 @@ import numpy as np
 import pytest
 import torch
 
-from scots.agents import AGENTS, configure_agent
+from scots.agents import AGENTS
 from scots.core.errors import BadInput
-from scots.envs import toy
+from scots.datasets import toy
+from scots.datasets.specs import spec_of
 from scots.models.training import fit
 
 DATA = toy.make(episodes=20)
+SPEC = spec_of(DATA)
 STARTS, GOALS = DATA.observations[:50], DATA.observations[100:150]
 
 
 def build(name: str) -> Any:
     torch.manual_seed(0)
-    return AGENTS[name].for_data(configure_agent(name, DATA, "smoke"), DATA)
+    return AGENTS[name].for_data(AGENTS[name].configure(SPEC, "smoke"), DATA)
 
 
 def act(model: Any, seed: int = 0, rows: slice = slice(None)) -> np.ndarray:
@@ -44,17 +46,6 @@ def test_a_folder_holds_the_whole_agent(trained: tuple[str, Any, Path]):
     loaded = AGENTS[name].load(folder)
     assert loaded.config == model.config
     assert np.array_equal(act(loaded), act(model))
-    asked = np.concatenate([DATA.positions, DATA.positions + 100])
-    assert np.array_equal(loaded.support.covers(asked), model.support.covers(asked))
-
-
-@pytest.mark.parametrize("name", AGENTS)
-def test_an_agent_knows_where_its_data_has_been(name: str):
-    known = build(name).support.covers(DATA.positions)
-    assert known.mean() > 0.99
-    assert not build(name).support.covers(DATA.positions + 100).any()
-    placeless = replace(DATA, meta=replace(DATA.meta, position=()))
-    assert AGENTS[name].for_data(configure_agent(name, DATA, "smoke"), placeless).sizes["boxes"] == 0
 
 
 def test_actions_are_within_bounds_wherever_it_stands(trained: tuple[str, Any, Path]):
@@ -96,22 +87,29 @@ def test_batches_have_the_size_that_was_asked_for(name: str):
 @pytest.mark.parametrize("name", AGENTS)
 def test_configs_survive_json_at_every_scale(name: str):
     for profile in ("smoke", "laptop", "paper"):
-        config = configure_agent(name, DATA, profile)
+        config = AGENTS[name].configure(SPEC, profile)
         assert type(config).from_json(config.to_json()) == config
 
 
 @pytest.mark.parametrize("name", AGENTS)
 def test_no_actions_no_agent(name: str):
     with pytest.raises(BadInput, match="no actions"):
-        AGENTS[name].for_data(configure_agent(name, DATA, "smoke"), replace(DATA, actions=None))
+        AGENTS[name].for_data(AGENTS[name].configure(SPEC, "smoke"), replace(DATA, actions=None))
 
 
 @pytest.mark.parametrize("name", AGENTS)
 def test_all_agents_read_in_the_same_order(name: str):
-    """Batches, the losses with the actor's last, their sum."""
+    """Batches, the losses with those of actors last, their sum, then what the training loop asks for."""
     written = vars(AGENTS[name]).items()
     methods = [key for key, value in written if isinstance(value, FunctionType | classmethod) and key != "__init__"]
     losses = [key for key in methods if key.endswith("_loss")]
-    extra = ["slow_copies"] if "slow_copies" in methods else []
-    assert methods == ["batch", *losses, "loss", *extra]
-    assert losses[-1] == "actor_loss"
+    asked = [key for key in ("ema_copies", "parameter_groups") if key in methods]
+    assert methods == ["batch", *losses, "loss", *asked]
+    actors = [key.endswith("actor_loss") for key in losses]
+    assert actors == sorted(actors)
+    assert any(actors)
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_an_agent_is_registered_under_its_own_name(name: str):
+    assert AGENTS[name].name == name

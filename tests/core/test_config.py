@@ -79,11 +79,11 @@ def test_wrong_values_are_refused_by_name(values: Any, complaint: str):
 
 def test_dotted_change_leaves_the_original_alone():
     config = Outer("a")
-    changed = config.but("inner.width", 9)
+    changed = config.replace_at("inner.width", 9)
     assert (config.inner.width, changed.inner.width, changed.inner.rate) == (4, 9, 0.5)
     for path in ("innner.width", "inner.depth", "name.first"):
         with pytest.raises(BadInput):
-            config.but(path, 1)
+            config.replace_at(path, 1)
 
 
 def test_streams_depend_on_root_name_and_index_alone():

@@ -58,7 +58,7 @@ def test_position_is_requested_declared_named_or_guessed():
     assert position_columns(line(), "flag,0") == ((2, 0), False)
     assert position_columns(line(("a", "pos_x", "pos_y"))) == ((1, 2), False)
     assert position_columns(line(("a", "b", "c"))) == ((0, 1), True)
-    assert position_columns(line().but_meta(position=(2, 1))) == ((2, 1), False)
+    assert position_columns(line().with_meta(position=(2, 1))) == ((2, 1), False)
     for unknown in ("x,z", "7"):
         with pytest.raises(BadInput, match="no observation column"):
             position_columns(line(), unknown)

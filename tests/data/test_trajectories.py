@@ -114,13 +114,13 @@ def test_a_run_of_episodes_is_a_view():
 def test_fingerprints_tell_contents_and_position_columns_apart():
     data = numbered([3, 4])
     others = [
-        data.but_meta(position=(0,)),
+        data.with_meta(position=(0,)),
         data.select([1, 0]),
         dataclasses.replace(data, actions=np.ones_like(data.actions)),
     ]
     prints = {data.fingerprint(), *(other.fingerprint() for other in others)}
     assert len(prints) == 4
-    assert data.but_meta(dataset="other name").fingerprint() == data.fingerprint()
+    assert data.with_meta(dataset="other name").fingerprint() == data.fingerprint()
 
 
 def test_nothing_can_be_written_to():

@@ -17,7 +17,7 @@ from scots.data.shards import Shards, validation_path
 from scots.datasets.collect import MazeWalker, collect
 from scots.datasets.experts import is_on_back
 from scots.envs.maze import MAZES, parse_maze
-from scots.envs.ogbench import PROTOCOLS, custom_protocol, make_environment, meta_of, with_episodes
+from scots.envs.ogbench import PROTOCOLS, custom_protocol, make_simulator, meta_of, with_episodes
 
 pytestmark = pytest.mark.mujoco
 POINT, ANT = PROTOCOLS["pointmaze-medium-stitch-v0"], PROTOCOLS["antmaze-medium-stitch-v0"]
@@ -41,7 +41,7 @@ def test_protocols_are_those_of_the_benchmark():
 
 @pytest.mark.parametrize("name", MAZES)
 def test_maps_and_tasks_are_those_of_the_simulator(name: str):
-    environment = make_environment(meta_of(PROTOCOLS[f"pointmaze-{name}-stitch-v0"]))
+    environment = make_simulator(meta_of(PROTOCOLS[f"pointmaze-{name}-stitch-v0"]))
     assert np.array_equal(environment.maze_map == 1, MAZES[name].walls)
     tasks = tuple((info["init_ij"], info["goal_ij"]) for info in environment.task_infos)
     assert MAZES[name].tasks == (() if name == "teleport" else tasks)  # those of teleport cross its portals
@@ -54,7 +54,7 @@ def test_maps_and_tasks_are_those_of_the_simulator(name: str):
 def test_waypoint_tables_agree_with_the_oracle(name: str):
     """Our cached tables against OGBench's own path search, for random pairs of places."""
     maze, rng = MAZES[name], np.random.default_rng(0)
-    environment = make_environment(meta_of(PROTOCOLS[f"pointmaze-{name}-stitch-v0"]))
+    environment = make_simulator(meta_of(PROTOCOLS[f"pointmaze-{name}-stitch-v0"]))
     for _ in range(100):
         start, goal = (
             maze.centre(maze.cells[n]) + rng.uniform(-1.9, 1.9, 2) for n in rng.integers(len(maze.cells), size=2)
@@ -92,7 +92,7 @@ def test_stitch_episodes_walk_four_cells_and_stay(small: Path):
 def test_rows_replay_in_the_simulator(small: Path):
     """Setting the state of a row and stepping its action gives the next row."""
     data = formats.read(small)
-    environment = make_environment(data.meta, terminate_at_goal=False)
+    environment = make_simulator(data.meta, terminate_at_goal=False)
     environment.reset()
     for row in np.random.default_rng(0).choice(data.window_starts(2), size=100):
         environment.set_state(data.qpos[row].astype(float), data.qvel[row].astype(float))
@@ -219,7 +219,7 @@ def test_a_maze_of_ones_own(tmp_path: Path, agent: str):
     assert protocol.id == f"{agent}maze-ring-stitch-v0"
     data = formats.read(collect(with_episodes(protocol, 4), tmp_path / "ring.npz", maze=maze, workers=1))
     assert not maze.in_wall(data.positions).any()
-    environment = make_environment(data.meta)  # from the file alone
+    environment = make_simulator(data.meta)  # from the file alone
     assert environment.num_tasks == 2
     _, info = environment.reset(options={"task_id": 2})
     assert tuple(maze.cell_of(info["goal"][:2])) == (1, 6)

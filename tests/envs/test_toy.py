@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from scots.datasets import toy as dataset
 from scots.envs import toy
 
 
@@ -28,7 +29,7 @@ def test_distances_are_reached_by_walking():
 
 
 def test_data_follows_the_dynamics_and_stays_near():
-    data, world = toy.make(episodes=20, seed=3), toy.ToyCorridor()
+    data, world = dataset.make(episodes=20, seed=3), toy.ToyCorridor()
     for row in data.window_starts(2):
         assert (world.step(data.observations[row], data.actions[row]) == data.observations[row + 1]).all()
     nodes = world.node_of(data.observations)
@@ -38,5 +39,5 @@ def test_data_follows_the_dynamics_and_stays_near():
 
 
 def test_same_seed_same_data():
-    assert toy.make(5, seed=1).equals(toy.make(5, seed=1))
-    assert not toy.make(5, seed=1).equals(toy.make(5, seed=2))
+    assert dataset.make(5, seed=1).equals(dataset.make(5, seed=1))
+    assert not dataset.make(5, seed=1).equals(dataset.make(5, seed=2))

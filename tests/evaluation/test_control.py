@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scots.core.config import Seeds
 from scots.core.errors import BadInput
 from scots.data.trajectories import Array
-from scots.evaluation.control import Execution, GoalController, PointPolicy, SubgoalController, execution_of
+from scots.evaluation.control import GoalController, PlanFollowing, PointPolicy, SubgoalController, execution_of
 
 POSITION = (3, 1)  # of four observation columns
 
@@ -48,7 +48,7 @@ class Echo:
         return goals.copy()
 
 
-def naive_goals(planner: RandomPlanner, execution: Execution, seed: int, path: Array, goal: Array) -> list[Array]:
+def naive_goals(planner: RandomPlanner, execution: PlanFollowing, seed: int, path: Array, goal: Array) -> list[Array]:
     """The rule for one episode, one step at a time, with every plan filled in from end to end."""
     seeds, given, plans = Seeds(seed), [], 0
     columns = list(POSITION)
@@ -83,7 +83,7 @@ def naive_goals(planner: RandomPlanner, execution: Execution, seed: int, path: A
 def test_the_rule_is_that_of_a_plain_loop(seed, stretches, spacings, replan_every, lookahead, tolerance, whole):
     """Episodes that end at different times, plans filled in as needed: the same goals to the bit."""
     rng = np.random.default_rng(seed)
-    execution, episodes, steps = Execution(replan_every, lookahead, tolerance), 5, 15
+    execution, episodes, steps = PlanFollowing(replan_every, lookahead, tolerance), 5, 15
     planner = RandomPlanner(stretches, *spacings)
     paths = rng.normal(size=(steps, episodes, 4)).cumsum(axis=0).astype(np.float32)
     goals = rng.normal(size=(episodes, 4)).astype(np.float32)
@@ -107,7 +107,7 @@ def test_the_rule_is_that_of_a_plain_loop(seed, stretches, spacings, replan_ever
 def test_only_what_is_walked_is_filled_in():
     """Who stays where he is needs one stretch between places of the outline, of eight, and two between waypoints."""
     planner, place = RandomPlanner(8, 125, 25, 1), np.zeros((8, 4), dtype=np.float32)
-    controller = SubgoalController(planner, Echo(), Execution(50, 10, 0.0), POSITION)
+    controller = SubgoalController(planner, Echo(), PlanFollowing(50, 10, 0.0), POSITION)
     controller.begin(list(range(8)))
     for _ in range(100):
         controller.act(np.arange(8), place, place)
@@ -121,7 +121,7 @@ def test_only_what_is_walked_is_filled_in():
 def test_whole_plans_have_no_gaps(lookahead: int):
     """Also where the subgoals are places of the outline, or beyond its first stretch."""
     planner, place = RandomPlanner(3, 12, 4, 1), np.zeros((2, 4), dtype=np.float32)
-    controller = SubgoalController(planner, Echo(), Execution(50, lookahead, 1.0), POSITION)
+    controller = SubgoalController(planner, Echo(), PlanFollowing(50, lookahead, 1.0), POSITION)
     controller.whole = True
     controller.begin([0, 1])
     controller.act(np.arange(2), place, place + 9)
@@ -131,7 +131,7 @@ def test_whole_plans_have_no_gaps(lookahead: int):
 
 def test_what_all_need_soon_is_filled_in_at_once():
     """One episode enters an empty stretch at each step; the others, a step behind each other, are served with it."""
-    planner, execution = RandomPlanner(40, 25, 1), Execution(0, 10, 100.0)
+    planner, execution = RandomPlanner(40, 25, 1), PlanFollowing(0, 10, 100.0)
     controller = SubgoalController(planner, Echo(), execution, POSITION)
     controller.begin(list(range(10)))
     calls, infill = [], planner.infill
@@ -149,14 +149,14 @@ def test_the_last_subgoal_is_the_goal_and_is_kept():
         np.zeros((1, 4), dtype=np.float32),
         np.full((1, 4), 7, dtype=np.float32),
     )
-    controller = SubgoalController(planner, Echo(), Execution(0, 3, 100.0), POSITION)
+    controller = SubgoalController(planner, Echo(), PlanFollowing(0, 3, 100.0), POSITION)
     controller.begin([0])
     subgoals = [controller.act(np.array([0]), start, goal)[0, list(POSITION)] for _ in range(6)]
     assert [subgoal.tolist() == [7, 7] for subgoal in subgoals] == [False, False, True, True, True, True]
 
 
 def test_goals_differ_from_observations_only_in_position():
-    controller = SubgoalController(RandomPlanner(2, 4, 1), Echo(), Execution(), POSITION)
+    controller = SubgoalController(RandomPlanner(2, 4, 1), Echo(), PlanFollowing(), POSITION)
     controller.begin([0, 1])
     observations = np.random.default_rng(0).normal(size=(2, 4)).astype(np.float32)
     wanted = controller.act(np.array([0, 1]), observations, observations + 5)
@@ -165,7 +165,7 @@ def test_goals_differ_from_observations_only_in_position():
 
 
 def test_new_episodes_forget_the_old():
-    controller, place = SubgoalController(RandomPlanner(4, 4, 1), Echo(), Execution(), POSITION), np.zeros((2, 4))
+    controller, place = SubgoalController(RandomPlanner(4, 4, 1), Echo(), PlanFollowing(), POSITION), np.zeros((2, 4))
     found = []
     for _ in range(2):
         controller.begin([5, 6])
@@ -188,13 +188,15 @@ def test_the_point_policy_heads_straight_and_is_clipped():
 
 
 def test_reference_settings():
-    assert execution_of("antmaze-giant-stitch-v0") == Execution(50, 5, 3.0)
+    assert execution_of("antmaze-giant-stitch-v0") == PlanFollowing(50, 5, 3.0)
     assert (
-        execution_of("antmaze-large-explore-v0") == execution_of("pointmaze-giant-stitch-v0") == Execution(50, 10, 1.0)
+        execution_of("antmaze-large-explore-v0")
+        == execution_of("pointmaze-giant-stitch-v0")
+        == PlanFollowing(50, 10, 1.0)
     )
 
 
 @pytest.mark.parametrize("changes", [{"replan_every": -1}, {"lookahead": 0}, {"goal_tolerance": -1.0}])
 def test_impossible_settings_are_named(changes):
     with pytest.raises(BadInput, match=next(iter(changes))):
-        Execution(**changes)
+        PlanFollowing(**changes)

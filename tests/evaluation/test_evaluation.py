@@ -14,12 +14,12 @@ import pytest
 from scots.core.errors import BadInput
 from scots.core.files import append_rows
 from scots.data.trajectories import Array, Meta
-from scots.envs import toy
+from scots.datasets import toy
 from scots.envs.maze import Maze, maze_of
-from scots.envs.ogbench import PROTOCOLS, make_environment, meta_of, twin_environment
-from scots.envs.vector import MazeWorld, Task, chosen_tasks, own_task, tasks_of
+from scots.envs.ogbench import PROTOCOLS, make_simulator, meta_of, share_model
+from scots.envs.vector import OGBenchMaze, Task, chosen_tasks, own_task, tasks_of
 from scots.evaluation import rollout as evaluation
-from scots.evaluation.control import Execution, GoalController, PointPolicy, SubgoalController
+from scots.evaluation.control import GoalController, PlanFollowing, PointPolicy, SubgoalController
 from scots.evaluation.rollout import Episode, EvalResult, evaluate, run
 from scots.experiments.recipe import Recipe
 
@@ -76,13 +76,13 @@ def along_lattice(start: Array, goal: Array) -> list[Array]:
 
 
 def toy_controller(noise: float = 0.0) -> SubgoalController:
-    planner = ShortestPath(horizon=100, step=0.25, noise=noise, route=along_lattice)
-    return SubgoalController(planner, PointPolicy(), Execution(10, 1, 0.1 + noise), (0, 1))
+    planner = ShortestPath(horizon=100, step=0.25, noise=noise, endpoint_width=along_lattice)
+    return SubgoalController(planner, PointPolicy(), PlanFollowing(10, 1, 0.1 + noise), (0, 1))
 
 
 def point_controller() -> SubgoalController:
-    planner = ShortestPath(horizon=600, step=0.15, noise=0.05, route=through(maze_of(POINT)))
-    return SubgoalController(planner, PointPolicy(), Execution(), (0, 1))
+    planner = ShortestPath(horizon=600, step=0.15, noise=0.05, endpoint_width=through(maze_of(POINT)))
+    return SubgoalController(planner, PointPolicy(), PlanFollowing(), (0, 1))
 
 
 def outcome(finished: list[Episode]) -> list[tuple]:
@@ -150,7 +150,7 @@ def test_rows_count_successes_under_every_limit(tmp_path: Path):
     assert [row.successes for row in rows if row.max_steps == 36] == [4, 0, 0, 0, 0]
     assert [row.steps is None for row in rows] == [row.successes == 0 for row in rows]
     assert {(row.dataset, row.origin, row.episodes) for row in rows} == {(toy.ID, "made here, stitched here", 4)}
-    assert rows[0].execution == Execution(10, 1, 0.1)
+    assert rows[0].execution == PlanFollowing(10, 1, 0.1)
     path = tmp_path / "results" / "evaluations.jsonl"
     append_rows(path, [row.to_dict() for row in rows[:4]])
     append_rows(path, [row.to_dict() for row in rows[4:]])
@@ -200,7 +200,7 @@ def test_limits_are_those_of_the_benchmark_and_of_the_reference():
 @pytest.mark.parametrize("name", ["medium", "large", "giant", "teleport"])
 def test_tasks_are_those_of_the_simulator(name: str):
     meta = meta_of(PROTOCOLS[f"pointmaze-{name}-stitch-v0"])
-    infos = make_environment(meta).task_infos
+    infos = make_simulator(meta).task_infos
     assert [(task.start, task.goal) for task in tasks_of(meta)] == [
         (info["init_ij"], info["goal_ij"]) for info in infos
     ]
@@ -212,9 +212,9 @@ def test_tasks_are_those_of_the_simulator(name: str):
 def test_environments_of_one_model_are_as_good_as_their_own(agent: str):
     """Episodes side by side in twins of one environment, stepped in turn, walk as in environments made one by one."""
     meta = meta_of(PROTOCOLS[f"{agent}maze-medium-stitch-v0"])
-    first, tasks = make_environment(meta), tasks_of(meta)
-    twins = [MazeWorld(meta, twin_environment(first)) for _ in tasks]
-    others = [MazeWorld(meta, make_environment(meta)) for _ in tasks]
+    first, tasks = make_simulator(meta), tasks_of(meta)
+    twins = [OGBenchMaze(meta, share_model(first)) for _ in tasks]
+    others = [OGBenchMaze(meta, make_simulator(meta)) for _ in tasks]
     for task, *both in zip(tasks, twins, others, strict=True):
         begun = [np.stack(world.reset(task, np.random.default_rng(task.number))) for world in both]
         np.testing.assert_array_equal(*begun)

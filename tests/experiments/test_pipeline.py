@@ -16,9 +16,9 @@ from scots.agents import AGENTS, configure_agent
 from scots.augmenters.embedding import TemporalDistance, TemporalDistanceConfig
 from scots.cli import main
 from scots.core.errors import BadInput
-from scots.envs import toy
+from scots.datasets import toy
 from scots.envs.vector import chosen_tasks
-from scots.evaluation.control import Execution
+from scots.evaluation.control import PlanFollowing
 from scots.evaluation.rollout import EvalResult
 from scots.experiments import pipeline as experiments
 from scots.experiments.pipeline import Line, Run, Trained, acting, load_learner
@@ -57,7 +57,7 @@ def test_a_run_does_every_stage_once_and_continues(home: Path, monkeypatch: pyte
     row = rows[0]
     assert (row.dataset, row.recipe, row.profile, row.training_seed, row.seed) == (toy.ID, SCOTS, "smoke", 0, 0)
     assert row.origin == "made here, stitched here"
-    assert row.execution == Execution(candidates=2)
+    assert row.execution == PlanFollowing(candidates=2)
     assert set(row.stages) == set(row.artifacts) == {"augment", "learner", "controller"}
     assert all((home / "home" / "artifacts" / name).exists() for name in row.artifacts.values())
     assert all(seconds > 0 for seconds in row.stages.values())
@@ -127,7 +127,7 @@ def test_folders_remember_what_they_were_trained_on(folders: dict[str, Path]):
     [row] = evaluated(folders["hd"], folders["gciql"], settings={"replan_every": 7})
     assert (row.dataset, row.training_seed, row.profile, row.max_steps) == (toy.ID, 3, "smoke", 30)
     assert row.recipe == Recipe(None, "hd", "gciql", {"execution.replan_every": 7})
-    assert row.execution == Execution(replan_every=7)
+    assert row.execution == PlanFollowing(replan_every=7)
     [alone] = evaluated(folders["gciql"], None, toy.ID)
     assert (alone.recipe, alone.execution) == (Recipe(None, "gciql"), None)
 
@@ -202,13 +202,13 @@ def test_the_command_trains_whatever_is_registered():
 
 
 def test_acting_alone(folders: dict[str, Path]):
-    assert acting(load_learner(folders["gciql"]), None, Execution()).execution is None
+    assert acting(load_learner(folders["gciql"]), None, PlanFollowing()).execution is None
 
 
 def test_choosing_among_candidates_leaves_the_planner_as_it_was(folders: dict[str, Path]):
     planner, policy = load_learner(folders["hd"]), load_learner(folders["gciql"])
     embedding = TemporalDistance.for_data(TemporalDistanceConfig(hidden=(8,)), toy.make(episodes=2))
-    chosen, plain = (acting(planner, policy, Execution(candidates=n), embedding) for n in (2, 1))
+    chosen, plain = (acting(planner, policy, PlanFollowing(candidates=n), embedding) for n in (2, 1))
     assert chosen.planner.choose is not None
     assert plain.planner.choose is planner.choose is None
 
@@ -221,7 +221,7 @@ def test_plans_are_ranked_with_the_embedding_that_the_data_was_stitched_by(home:
     assert models.recipe == SCOTS
     assert models.controller.execution.candidates == 2
     places, (made,) = data.positions[:50], (home / "home" / "artifacts").glob("temporaldistance-*")
-    by_hand = TemporalDistance.load(made).encode_places(data.meta.position, places)
+    by_hand = TemporalDistance.load(made).encode_positions(data.meta.position, places)
     np.testing.assert_array_equal(models.controller.planner.choose._encode(places), by_hand)
     assert Trained.of(planner, policy, settings={"candidates": 2}).recipe == SCOTS  # as it is anyway
 

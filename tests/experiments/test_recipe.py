@@ -3,8 +3,8 @@
 import pytest
 
 from scots.core.errors import BadInput
-from scots.envs import toy
-from scots.evaluation.control import Execution
+from scots.datasets import toy
+from scots.evaluation.control import PlanFollowing
 from scots.experiments.recipe import Recipe
 from scots.experiments.tables import TABLES
 from scots.planners import PLANNERS
@@ -15,12 +15,14 @@ DATA = toy.make(episodes=20)
 def test_a_setting_reaches_its_part_and_no_other():
     plain = Recipe("official", "hd", "gciql")
     recipe = (
-        plain.but("augment.stitching.novelty_weight", 4.0).but("execution.lookahead", 3).but("learner.waypoints", 4)
+        plain.replace_at("augment.stitching.novelty_weight", 4.0)
+        .replace_at("execution.lookahead", 3)
+        .replace_at("learner.waypoints", 4)
     )
-    assert recipe.augmentation_for(DATA, "smoke") == plain.augmentation_for(DATA, "smoke").but(
+    assert recipe.augmentation_for(DATA, "smoke") == plain.augmentation_for(DATA, "smoke").replace_at(
         "stitching.novelty_weight", 4.0
     )
-    assert recipe.execution_for("pointmaze-giant-stitch-v0", "paper") == Execution(lookahead=3)
+    assert recipe.execution_for("pointmaze-giant-stitch-v0", "paper") == PlanFollowing(lookahead=3)
     assert recipe.learner_for(DATA, "smoke").waypoints == 4
     assert recipe.controller_for(DATA, "smoke") == plain.controller_for(DATA, "smoke")
     assert plain.settings == {}
@@ -29,7 +31,7 @@ def test_a_setting_reaches_its_part_and_no_other():
 
 def test_the_data_as_it_is():
     assert Recipe(None, "gciql").augmentation_for(DATA, "smoke") is None
-    assert Recipe("official", "hd", "crl").but("augment", None) == Recipe(None, "hd", "crl")
+    assert Recipe("official", "hd", "crl").replace_at("augment", None) == Recipe(None, "hd", "crl")
 
 
 @pytest.mark.parametrize(
@@ -39,14 +41,17 @@ def test_the_data_as_it_is():
         (lambda: Recipe("official", "dreamer"), "learner 'dreamer'"),
         (lambda: Recipe("official", "hd"), "a planner needs a controller"),
         (lambda: Recipe("official", "crl", "gciql"), "an agent is its own"),
-        (lambda: Recipe("official", "hd", "gciql").but("planner.depth", 3), "'planner.depth' is not a setting of"),
-        (lambda: Recipe("official", "hd", "gciql").but("beta", 3), "no field 'beta'"),
         (
-            lambda: Recipe("official", "hd", "gciql").but("execution.speed", 3).execution_for("x", "smoke"),
-            "Execution has no field 'speed'",
+            lambda: Recipe("official", "hd", "gciql").replace_at("planner.depth", 3),
+            "'planner.depth' is not a setting of",
+        ),
+        (lambda: Recipe("official", "hd", "gciql").replace_at("beta", 3), "no field 'beta'"),
+        (
+            lambda: Recipe("official", "hd", "gciql").replace_at("execution.speed", 3).execution_for("x", "smoke"),
+            "PlanFollowing has no field 'speed'",
         ),
         (
-            lambda: Recipe("official", "hd", "gciql").but("augment.beta", 3).augmentation_for(DATA, "smoke"),
+            lambda: Recipe("official", "hd", "gciql").replace_at("augment.beta", 3).augmentation_for(DATA, "smoke"),
             "ScotsConfig has no field 'beta'",
         ),
     ],
@@ -59,10 +64,10 @@ def test_what_cannot_be_is_named(make, message: str):
 def test_settings_that_change_nothing_are_not_part_of_a_run():
     giant, ant = "pointmaze-giant-stitch-v0", "antmaze-giant-stitch-v0"
     recipe = Recipe("official", "hd", "gciql")
-    assert recipe.but("execution.lookahead", 10).plain(giant, "laptop") == recipe
-    assert recipe.but("execution.lookahead", 10).plain(ant, "laptop") != recipe
-    assert recipe.but("execution.candidates", 8).plain(giant, "laptop") == recipe
-    for changed in (recipe.but("execution.candidates", 8), recipe.but("learner.training.steps", 10)):
+    assert recipe.replace_at("execution.lookahead", 10).plain(giant, "laptop") == recipe
+    assert recipe.replace_at("execution.lookahead", 10).plain(ant, "laptop") != recipe
+    assert recipe.replace_at("execution.candidates", 8).plain(giant, "laptop") == recipe
+    for changed in (recipe.replace_at("execution.candidates", 8), recipe.replace_at("learner.training.steps", 10)):
         assert changed.plain(giant, "paper") == changed
     (run,) = TABLES["candidates"].runs([giant], ["SCoTS, 8"], profile="paper")
     assert run.recipe.execution_for(giant, "paper").candidates == 8

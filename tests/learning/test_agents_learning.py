@@ -9,7 +9,7 @@ import torch
 
 from scots.agents import AGENTS, Policy, configure_agent
 from scots.data.trajectories import Array, GoalMix, Meta, Trajectories
-from scots.envs import toy
+from scots.datasets import toy
 from scots.models.training import TrainingConfig, fit
 
 pytestmark = pytest.mark.slow
@@ -57,7 +57,7 @@ class Wanderer:
 
 
 SETTINGS: dict[str, dict[str, Any]] = {
-    "gciql": {"alpha": 0.1, "target_rate": 0.97},
+    "gciql": {"alpha": 0.1, "target_decay": 0.97},
     "crl": {"alpha": 0.03},
 }
 

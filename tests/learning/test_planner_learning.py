@@ -6,9 +6,9 @@ import torch
 
 from scots.core.config import Seeds
 from scots.data.trajectories import Array, Trajectories, offsets_from_lengths
-from scots.envs import toy
+from scots.datasets import toy
 from scots.envs.vector import own_task
-from scots.evaluation.control import Controller, Execution, GoalController, PointPolicy, SubgoalController
+from scots.evaluation.control import Controller, GoalController, PlanFollowing, PointPolicy, SubgoalController
 from scots.evaluation.rollout import run
 from scots.models.diffusion import SamplingConfig
 from scots.models.training import TrainingConfig, fit
@@ -46,7 +46,7 @@ def planner() -> HierarchicalDiffuser:
         high=LevelConfig(width=48, depth=2, head_width=16, sampling=SOLVER),
         low=LevelConfig(width=32, depth=1, head_width=16, frame="chord", sampling=SOLVER),
         prediction="v",
-        hold=0.5,
+        early_arrival=0.5,
         ema=0.98,
         training=TrainingConfig(steps=700, batch_size=128, learning_rate=4e-3, schedule="cosine", warmup=50),
     )
@@ -83,4 +83,6 @@ def test_plans_help_in_closed_loop(planner: HierarchicalDiffuser):
         return sum(done.success for done in run(controller, meta, tasks, episodes=10, max_steps=200, workers=1))
 
     assert successes(GoalController(PointPolicy())) <= 5  # 4 of 40
-    assert successes(SubgoalController(planner, PointPolicy(), Execution(5, 2, 0.4), meta.position)) >= 10  # 16 to 30
+    assert (
+        successes(SubgoalController(planner, PointPolicy(), PlanFollowing(5, 2, 0.4), meta.position)) >= 10
+    )  # 16 to 30

@@ -7,7 +7,7 @@ from scipy.stats import spearmanr
 
 from scots.augmenters.embedding import TemporalDistance, TemporalDistanceConfig
 from scots.augmenters.refinement import InverseDynamics, InverseDynamicsConfig, Stitcher, StitcherConfig
-from scots.envs import toy
+from scots.datasets import toy
 from scots.models.training import TrainingConfig, fit
 
 pytestmark = pytest.mark.slow
@@ -36,7 +36,15 @@ def test_stitcher_fills_in_what_the_data_does(frame):
     torch.manual_seed(0)
     training = TrainingConfig(steps=700, batch_size=128, learning_rate=2e-3, schedule="cosine", warmup=50)
     config = StitcherConfig(
-        segment=9, width=48, depth=2, head_width=16, prediction="v", frame=frame, hold=0.0, ema=0.99, training=training
+        segment=9,
+        width=48,
+        depth=2,
+        head_width=16,
+        prediction="v",
+        frame=frame,
+        early_arrival=0.0,
+        ema=0.99,
+        training=training,
     )
     stitcher = Stitcher.for_data(config, DATA)
     fit(stitcher, DATA, seed=0)
@@ -70,7 +78,7 @@ def test_expectile_embedding_gets_near_pairs_right():
     torch.manual_seed(0)
     training = TrainingConfig(steps=1500, batch_size=256, learning_rate=1e-3)
     config = TemporalDistanceConfig(
-        hidden=(128, 128), normalize=True, discount=0.95, target_rate=0.98, training=training
+        hidden=(128, 128), normalize=True, discount=0.95, target_decay=0.98, training=training
     )
     model = TemporalDistance.for_data(config, DATA)
     fit(model, DATA, seed=0)

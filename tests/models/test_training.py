@@ -1,4 +1,4 @@
-"""The loop: exact resume, slow copies, schedules, self-contained folders."""
+"""The loop: exact resume, EMA copies, parameter groups, schedules, self-contained folders."""
 
 import json
 import os
@@ -20,22 +20,22 @@ from scots.agents.gciql import GCIQL, GCIQLConfig
 from scots.augmenters.embedding import TemporalDistance, TemporalDistanceConfig
 from scots.augmenters.refinement import InverseDynamics, InverseDynamicsConfig, Stitcher, StitcherConfig
 from scots.core.errors import BadInput
-from scots.envs import toy
+from scots.datasets import toy
 from scots.models import training
-from scots.models.training import SlowCopy, TrainingConfig, fit
+from scots.models.training import EMA, TrainingConfig, fit
 from scots.planners.hd import HierarchicalDiffuser, HierarchicalDiffuserConfig, LevelConfig
 
 DATA = toy.make(episodes=10)
 SHORT = TrainingConfig(steps=8, batch_size=16, learning_rate=1e-3, weight_decay=1e-5, schedule="cosine", warmup=2)
-LEVEL = LevelConfig(width=16, depth=1, head_width=8, octaves=2)
+LEVEL = LevelConfig(width=16, depth=1, head_width=8, frequencies=2)
 CASES = {
     "expectile": (TemporalDistance, TemporalDistanceConfig(hidden=(16,), latent=4, training=SHORT)),
     "constrained": (
         TemporalDistance,
         TemporalDistanceConfig(form="constrained", hidden=(16,), latent=4, training=SHORT),
     ),
-    "stitcher": (Stitcher, StitcherConfig(segment=9, width=16, depth=1, head_width=8, training=SHORT)),
-    "chord stitcher": (Stitcher, StitcherConfig(segment=9, width=16, depth=1, frame="chord", training=SHORT)),
+    "stitcher": (Stitcher, StitcherConfig(width=16, depth=1, head_width=8, training=SHORT)),
+    "chord stitcher": (Stitcher, StitcherConfig(width=16, depth=1, frame="chord", training=SHORT)),
     "inverse": (InverseDynamics, InverseDynamicsConfig(hidden=(16, 16), dropout=0.0, training=SHORT)),
     "gciql": (GCIQL, GCIQLConfig(hidden=(16, 16), training=SHORT)),
     "crl": (CRL, CRLConfig(hidden=(16, 16), training=SHORT)),
@@ -44,12 +44,13 @@ CASES = {
         HierarchicalDiffuserConfig(waypoints=5, stride=8, high=LEVEL, low=LEVEL, training=SHORT),
     ),
 }
+SIZES = {Stitcher: {"segment": 9}}
 
 
 def build(case: str):
     kind, config = CASES[case]
     torch.manual_seed(0)
-    return kind.for_data(config, DATA)
+    return kind.for_data(config, DATA, **SIZES.get(kind, {}))
 
 
 def weights(model: nn.Module) -> dict[str, np.ndarray]:
@@ -97,7 +98,7 @@ import sys, time, torch
 from pathlib import Path
 import scots.models.training
 from scots.augmenters.embedding import TemporalDistance, TemporalDistanceConfig
-from scots.envs import toy
+from scots.datasets import toy
 from scots.models.training import TrainingConfig, fit
 scots.models.training.CHECKPOINT_SECONDS = 0.0
 torch.manual_seed(0)
@@ -140,7 +141,7 @@ PARALLEL = """
 import sys, torch
 from pathlib import Path
 from scots.augmenters.embedding import TemporalDistance, TemporalDistanceConfig
-from scots.envs import toy
+from scots.datasets import toy
 from scots.models.training import TrainingConfig, fit
 torch.manual_seed(0)
 training = TrainingConfig(10, 16, 1e-3, schedule="cosine")
@@ -185,6 +186,37 @@ def test_a_checkpoint_of_other_settings_is_refused(tmp_path: Path, monkeypatch: 
         fit(build("inverse"), DATA, seed=1, folder=tmp_path)
 
 
+def test_a_checkpoint_of_other_data_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(training, "CHECKPOINT_SECONDS", 0.0)
+    monkeypatch.setattr(training._Run, "finish", lambda self, model: None)
+    fit(build("inverse"), DATA, seed=0, folder=tmp_path)
+    with pytest.raises(BadInput, match="other data"):
+        fit(build("inverse"), DATA[:5], seed=0, folder=tmp_path)
+
+
+class TwoRates(InverseDynamics):
+    """A model with a parameter that learns at a rate of its own, as a dual variable does."""
+
+    def __init__(self, config: InverseDynamicsConfig, sizes: dict[str, int]) -> None:
+        super().__init__(config, sizes)
+        self.dual = nn.Parameter(torch.zeros(()))
+
+    def loss(self, batch, generator):
+        loss, metrics = super().loss(batch, generator)
+        return loss + self.dual, metrics
+
+    def parameter_groups(self):
+        return [(list(self.net.parameters()), 1.0), ([self.dual], 10.0)]
+
+
+def test_parameter_groups_have_their_own_rates(tmp_path: Path):
+    schedule = TrainingConfig(steps=5, batch_size=16, learning_rate=1e-3)
+    config = InverseDynamicsConfig(hidden=(16,), dropout=0.0, training=schedule)
+    model = fit(TwoRates.for_data(config, DATA), DATA, seed=0, folder=tmp_path)
+    assert model.dual.item() == pytest.approx(-5 * 10 * 1e-3, rel=1e-3)  # Adam moves by its rate at a constant gradient
+    assert TwoRates.load(tmp_path).dual.item() == model.dual.item()
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_saving_twice_gives_the_same_bytes(case: str, tmp_path: Path):
     build(case).save(tmp_path / "a")
@@ -213,26 +245,26 @@ def test_unusable_folders_are_named(damage: str, tmp_path: Path):
     assert "\n" not in str(caught.value)
 
 
-def test_slow_copy_follows_geometrically():
-    source, rate = nn.Linear(1, 1), 0.9
-    slow = SlowCopy(source, rate)
-    start = slow.copy.weight.item()
+def test_an_ema_converges_geometrically():
+    source, decay = nn.Linear(1, 1), 0.9
+    ema = EMA(source, decay)
+    start = ema.average.weight.item()
     nn.init.constant_(source.weight, 5.0)
     for step in range(1, 11):
-        slow.follow(source, step)
-    assert slow.copy.weight.item() == pytest.approx(5 + (start - 5) * rate**10, rel=1e-5)
-    assert not any(parameter.requires_grad for parameter in slow.parameters())
+        ema.update(source, step)
+    assert ema.average.weight.item() == pytest.approx(5 + (start - 5) * decay**10, rel=1e-5)
+    assert not any(parameter.requires_grad for parameter in ema.parameters())
 
 
 def test_warm_up_forgets_the_start_quickly():
     source = nn.Linear(1, 1)
-    cold, warm = SlowCopy(source, 0.9999), SlowCopy(source, 0.9999, warmup=True)
+    cold, warm = EMA(source, 0.9999), EMA(source, 0.9999, warmup=True)
     nn.init.constant_(source.weight, 5.0)
     for step in range(1, 201):
-        cold.follow(source, step)
-        warm.follow(source, step)
-    assert warm.copy.weight.item() == pytest.approx(5.0, abs=1e-3)
-    assert abs(cold.copy.weight.item() - 5.0) > 0.1
+        cold.update(source, step)
+        warm.update(source, step)
+    assert warm.average.weight.item() == pytest.approx(5.0, abs=1e-3)
+    assert abs(cold.average.weight.item() - 5.0) > 0.1
 
 
 def test_learning_rate_rises_then_falls_to_zero():

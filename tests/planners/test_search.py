@@ -1,22 +1,28 @@
-"""Of several draws the one that can be walked, and of those the shortest; by halves where there is none."""
+"""Plan search: the cheapest of several candidates, faulty windows drawn again, bisection where nothing else helps."""
 
 from collections.abc import Sequence
 
 import numpy as np
 import pytest
 
+from scots.core.errors import BadInput
 from scots.data.support import Support
 from scots.data.trajectories import Array, Meta, Trajectories
-from scots.planners.search import LENGTH, BestOf
+from scots.planners.search import LENGTH_COST, BestOf, PlanCost, PlanSearch, SearchConfig, concatenate
 
 STRIDE = 8
 
 
-def unrolled(places: Array) -> Array:
-    """Two lanes with a wall between them, joined at the far end: the latent is the way along them."""
-    x, y = places.T
-    joining = (x > 19) & (y > 1.25) & (y < 7.25)
-    return np.where(joining, 20 + y, np.where(y < 4.25, x, 48.5 - x))[:, None]
+class Lanes:
+    """Two lanes with a wall between them, joined at the far end: the latent is the distance along them."""
+
+    def encode(self, positions: Array) -> Array:
+        x, y = positions.T
+        joining = (x > 19) & (y > 1.25) & (y < 7.25)
+        return np.where(joining, 20 + y, np.where(y < 4.25, x, 48.5 - x))[:, None]
+
+    def distance(self, start: Array, goal: Array) -> Array:
+        return np.linalg.norm(start - goal, axis=-1)
 
 
 def recorded() -> Support:
@@ -28,189 +34,272 @@ def recorded() -> Support:
     return Support.of(Trajectories(walk, [0, len(walk)], meta=Meta(position=(0, 1))))
 
 
-class Drawn:
-    """Draws what it was given, one after the other."""
+COST = PlanCost(Lanes(), recorded(), STRIDE)
 
-    def __init__(self, *sequences: list[tuple[float, float]]) -> None:
-        self.left = list(sequences)
 
-    def __call__(self, ends: Array, rng: Sequence[np.random.Generator]) -> Array:
+class Prepared:
+    """A bridge that draws prepared sequences, one after the other."""
+
+    def __init__(self, *sequences: list[tuple[float, float]], spacing: int = STRIDE) -> None:
+        self.left, self.tokens, self.spacing = list(sequences), 4, spacing
+
+    def draw(self, ends: Array, rng: Sequence[np.random.Generator]) -> Array:
         assert len({own.integers(2**60) for own in rng}) == len(rng) == len(ends)  # every candidate draws its own
         drawn, self.left = self.left[: len(ends)], self.left[len(ends) :]
         return np.array(drawn, dtype=np.float32)
 
 
+class Straight:
+    """A bridge that sees no walls: straight to every goal, at most 4 units from position to position, then waiting."""
+
+    tokens, spacing = 21, STRIDE
+
+    def __init__(self) -> None:
+        self.asked: list[Array] = []
+
+    def draw(self, ends: Array, rng: Sequence[np.random.Generator]) -> Array:
+        self.asked += [ends]
+        start, goal = ends[:, :1], ends[:, 1:]
+        length = np.linalg.norm(goal - start, axis=2, keepdims=True)
+        share = np.minimum(1, 4 * np.arange(self.tokens)[:, None] / np.maximum(length, 1e-9))
+        return (start + share * (goal - start)).astype("f4")
+
+
+class Even:
+    """A bridge of evenly spaced positions."""
+
+    def __init__(self, tokens: int, spacing: int) -> None:
+        self.tokens, self.spacing = tokens, spacing
+        self.asked: list[Array] = []
+
+    def draw(self, ends: Array, rng: Sequence[np.random.Generator]) -> Array:
+        self.asked += [ends]
+        return ends[:, :1] + np.linspace(0, 1, self.tokens, dtype=np.float32)[:, None] * (ends[:, 1:] - ends[:, :1])
+
+
+class Bridging:
+    """A planner that is nothing but its bridges."""
+
+    def __init__(self, *bridges) -> None:
+        self.bridges = bridges
+
+    def plan(self, start, goal, seeds):
+        pytest.fail("a search draws from the bridges")
+
+    def fill_in(self, plans, first, last):
+        pytest.fail("a search draws from the bridges")
+
+
+def search(*bridges, **settings) -> PlanSearch:
+    return PlanSearch(Bridging(*bridges), Lanes(), recorded(), SearchConfig(**settings))
+
+
 THROUGH = [(10.25, 0.25), (10.25, 0.25), (10.25, 8.25), (10.25, 8.25)]  # straight through the wall
 AROUND = [(18.25, 0.25), (20.25, 0.25), (20.25, 8.25), (18.25, 8.25)]
-DAWDLING = [(18.25, 0.25), (16.25, 0.25), (19.25, 0.25), (20.25, 0.25)]
-
-
+DETOUR = [(18.25, 0.25), (16.25, 0.25), (19.25, 0.25), (20.25, 0.25)]
 FAR = np.array([[[2, 0.5], [14, 0.5]]], dtype=np.float32)  # ends between which something is drawn
-
-
-def in_lanes(candidates: int = 1) -> BestOf:
-    return BestOf(recorded(), unrolled, STRIDE, candidates)
 
 
 def rngs(count: int) -> list[np.random.Generator]:
     return [np.random.default_rng(seed) for seed in range(count)]
 
 
-def test_faults_are_steps_too_many_and_steps_where_nobody_was():
-    faults, steps = in_lanes().judged(np.array([THROUGH, AROUND, DAWDLING], dtype=np.float32), STRIDE)
-    np.testing.assert_allclose(steps, [28, 2 + 8 + 2, 2 + 3 + 1], rtol=1e-5)
-    # the line meets the heights 0.25, 1.85, 3.45, 5.05 and 6.65, of which two are neither in a lane nor beside the ends
-    np.testing.assert_allclose(faults, [28 - STRIDE + 2 * STRIDE / 5, 0, 0], rtol=1e-5)
+# -------------------------------------------------------------------------------------------------------------- cost
 
 
-def test_between_places_that_are_far_apart_no_straight_line_is_expected():
-    """Only the places are looked up: one of the four is inside the wall."""
-    faults, _ = in_lanes().judged(np.array([[*THROUGH[:2], (10.25, 4.25), THROUGH[3]]], dtype=np.float32), 5 * STRIDE)
-    assert faults == STRIDE
+def test_faults_are_excess_steps_and_steps_off_support():
+    sequences = np.array([THROUGH, AROUND, DETOUR], dtype=np.float32)
+    np.testing.assert_allclose(COST.steps(sequences).sum(axis=1), [28, 2 + 8 + 2, 2 + 3 + 1], rtol=1e-5)
+    # the line meets the heights 0.25, 1.85, 3.45, 5.05 and 6.65, of which two are neither in a lane nor near the ends
+    np.testing.assert_allclose(COST.faults(sequences, STRIDE), [28 - STRIDE + 2 * STRIDE / 5, 0, 0], rtol=1e-5)
 
 
-def test_nothing_is_to_blame_for_where_it_begins_and_ends():
+def test_positions_far_apart_are_not_expected_to_be_joined_by_a_line():
+    """Only the positions are looked up: one of the four is inside the wall."""
+    sequence = np.array([[*THROUGH[:2], (10.25, 4.25), THROUGH[3]]], dtype=np.float32)
+    assert COST.faults(sequence, 5 * STRIDE) == STRIDE
+
+
+def test_near_its_ends_a_sequence_may_be_off_support():
     """Both ends lie off the lane, and so does the wait at the second."""
     waiting = np.array([[(1, 2), (2, 0.5), (8, 0.5), (9, 2), (9, 2)]], dtype=np.float32)
-    faults, steps = in_lanes().judged(waiting, STRIDE)
-    assert (faults[0], steps[0]) == (0, pytest.approx(8))
+    assert COST.faults(waiting, STRIDE)[0] == 0
+    assert COST.steps(waiting).sum() == pytest.approx(8)
 
 
-def test_each_gets_the_best_of_its_own_candidates():
-    drawn, ends = Drawn(THROUGH, DAWDLING, AROUND, AROUND, THROUGH, THROUGH), FAR.repeat(2, axis=0)
-    best = in_lanes(3)(drawn, ends, rngs(2), STRIDE, 4)
-    np.testing.assert_array_equal(best, np.array([DAWDLING, AROUND], dtype=np.float32))
-    assert drawn.left == []
+def test_the_distance_is_asked_of_the_encoder_in_its_direction():
+    """A directed distance: steps to the right are free."""
+
+    class Downhill(Lanes):
+        def distance(self, start: Array, goal: Array) -> Array:
+            return np.maximum(0, start - goal).sum(axis=-1)
+
+    cost = PlanCost(Downhill(), recorded(), STRIDE)
+    there = np.array([[(2, 0.5), (14, 0.5)]], dtype=np.float32)
+    np.testing.assert_allclose([cost.steps(there)[0, 0], cost.steps(there[:, ::-1])[0, 0]], [0, 12])
 
 
-def test_between_ends_beside_each_other_nothing_is_drawn():
+# -------------------------------------------------------------------------------------------------------- candidates
+
+
+def test_each_gets_the_cheapest_of_its_own_candidates():
+    bridge, ends = Prepared(THROUGH, DETOUR, AROUND, AROUND, THROUGH, THROUGH), FAR.repeat(2, axis=0)
+    best = BestOf(bridge, COST, 3).draw(ends, rngs(2))
+    np.testing.assert_array_equal(best, np.array([DETOUR, AROUND], dtype=np.float32))
+    assert bridge.left == []
+
+
+def test_nothing_is_drawn_between_ends_close_to_each_other():
     """A step is half a unit: straight on and wait, from wherever that is."""
     ends = np.array([[[2, 0.5], [14, 0.5]], [[3, 0.5], [3, 1.25]], [[5, 3], [5, 3]]], dtype=np.float32)
-    drawn = Drawn(THROUGH, DAWDLING)
-    best = in_lanes(2)(drawn, ends, rngs(3), 1, 4)
-    assert drawn.left == []
+    bridge = Prepared(THROUGH, DETOUR, spacing=1)
+    best = BestOf(bridge, COST, 2).draw(ends, rngs(3))
+    assert bridge.left == []
     assert best.dtype == np.float32
-    np.testing.assert_array_equal(best[0], np.array(DAWDLING, dtype=np.float32))
+    np.testing.assert_array_equal(best[0], np.array(DETOUR, dtype=np.float32))
     np.testing.assert_allclose(best[1], [(3, 0.5), (3, 1.0), (3, 1.25), (3, 1.25)], atol=1e-6)
     np.testing.assert_array_equal(best[1:, [0, -1]], ends[1:])
     assert (best[2] == ends[2, 0]).all()
 
 
-def test_a_long_way_without_faults_beats_a_short_one_with_them():
+def test_a_long_sequence_without_faults_beats_a_short_one_with_them():
     short, long = [(2, 0.5), (8, 0.5), (8, 2.6), (14, 0.5)], [(2, 0.5), (8, 0.5), (6, 0.5), (14, 0.5)]
-    assert 2 * 2 * LENGTH < STRIDE / 5  # the detour costs less than one place astray
-    assert in_lanes(2)(Drawn(short, long), FAR, rngs(1), STRIDE, 4).tolist() == [[list(place) for place in long]]
+    assert 2 * 2 * LENGTH_COST < STRIDE / 5  # the detour costs less than one point off support
+    best = BestOf(Prepared(short, long), COST, 2).draw(FAR, rngs(1))
+    assert best.tolist() == [[list(position) for position in long]]
 
 
-class Straight:
-    """Sees no walls: it goes straight to every goal, at most 4 units a stretch, and waits there."""
-
-    def __init__(self) -> None:
-        self.asked: list[Array] = []
-
-    def __call__(self, ends: Array, rng: Sequence[np.random.Generator]) -> Array:
-        self.asked += [ends]
-        start, goal = ends[:, :1], ends[:, 1:]
-        way = np.linalg.norm(goal - start, axis=2, keepdims=True)
-        return (start + np.minimum(1, 4 * np.arange(21)[:, None] / np.maximum(way, 1e-9)) * (goal - start)).astype("f4")
+# --------------------------------------------------------------------------------------------------------- bisection
 
 
-def as_it_is(sequences: Array, rng: Sequence[np.random.Generator]) -> Array:
-    return sequences
+def waypoints(planner: PlanSearch, ends: Array) -> Array:
+    plans = planner.plan(ends[:, 0], ends[:, 1], range(len(ends)))
+    return np.stack([plan.positions[::STRIDE] for plan in plans])
 
 
-def test_what_cannot_be_walked_is_looked_for_by_halves():
+def test_a_faulty_plan_is_bisected():
     """One stays in its lane. The other has to go round the wall: by its far end, which is halfway."""
     ends = np.array([[[2, 0.75], [12, 0.75]], [[2, 0.75], [2, 8.75]]], dtype=np.float32)
     straight = Straight()
-    plans, direct = in_lanes().by_halves(straight, as_it_is, ends, rngs(2), STRIDE), Straight()(ends, rngs(2))
-    np.testing.assert_array_equal(plans[:, [0, -1]], ends)
-    np.testing.assert_array_equal(plans[0], direct[0])
-    assert plans[1, :, 0].max() > 18
-    (start, middle), *others = straight.asked[1]  # only the hard one
+    found = waypoints(search(straight, Even(9, 1), bisect=True), ends)
+    np.testing.assert_array_equal(found[:, [0, -1]], ends)
+    np.testing.assert_array_equal(found[0], Straight().draw(ends, rngs(2))[0])
+    assert found[1, :, 0].max() > 18
+    (start, middle), *others = straight.asked[1]  # only the faulty one
     assert others == []
     np.testing.assert_array_equal(start, ends[1, 0])
-    np.testing.assert_allclose(unrolled(middle[None]), (2 + 46.5) / 2, atol=1)
+    np.testing.assert_allclose(Lanes().encode(middle[None]), (2 + 46.5) / 2, atol=1)
+
+
+def test_without_bisection_a_faulty_plan_stays():
+    ends = np.array([[[2, 0.75], [2, 8.75]]], dtype=np.float32)
+    straight = Straight()
+    np.testing.assert_array_equal(waypoints(search(straight, Even(9, 1), mend=True), ends), Straight().draw(ends, []))
+    assert len(straight.asked) == 1
 
 
 class Wandering(Straight):
-    """Goes up and down its lane the first time, before it goes where it should."""
+    """Goes up and down its lane the first time, before it goes to the goal."""
 
-    def __call__(self, ends: Array, rng: Sequence[np.random.Generator]) -> Array:
-        direct = super().__call__(ends, rng)
+    def draw(self, ends: Array, rng: Sequence[np.random.Generator]) -> Array:
+        direct = super().draw(ends, rng)
         if len(self.asked) == 1:
             direct[0, 1:-1:2, 0] = 10
             direct[0, 2:-1:2, 0] = 2
         return direct
 
 
-def test_a_detour_is_looked_for_by_halves_too():
+def test_a_detour_is_bisected_too():
     """Nothing is wrong with it but its length."""
     ends, wandering = np.array([[[2, 0.75], [6, 0.75]]], dtype=np.float32), Wandering()
-    (plan,) = in_lanes().by_halves(wandering, as_it_is, ends, rngs(1), STRIDE)
+    (found,) = waypoints(search(wandering, Even(9, 1), bisect=True), ends)
     assert len(wandering.asked) > 1
-    assert plan[:, 0].max() == 6
+    assert found[:, 0].max() == 6
 
 
-def test_halves_are_mended_where_they_join():
+def test_a_planner_with_one_bridge_is_searched_as_a_whole():
+    """Its plans are dense, and nothing is left to fill in."""
     ends = np.array([[[2, 0.75], [2, 8.75]]], dtype=np.float32)
-    lengths = []
+    bridge = Straight()
+    bridge.spacing = 1
+    planner = search(bridge, candidates=3, mend=True)
+    (plan,) = planner.plan(ends[:, 0], ends[:, 1], [0])
+    assert plan.positions.shape == (21, 2)
+    assert np.isfinite(plan.positions).all()
+    assert [len(asked) for asked in bridge.asked] == [3]
+    planner.fill_in([plan], [0], [20])
+    assert len(bridge.asked) == 1
 
-    def mend(sequences: Array, rng: Sequence[np.random.Generator]) -> Array:
-        lengths.append(in_lanes().judged(sequences, STRIDE)[1][0])
-        return sequences
 
-    in_lanes().by_halves(Straight(), mend, ends, rngs(1), STRIDE, halvings=1)
-    _, first, second, joined = lengths
-    assert joined == pytest.approx(first + second, rel=0.2)
-    assert joined > 40
-
+# ----------------------------------------------------------------------------------------------------------- mending
 
 LANE = [(2 * n + 0.25, 0.25) for n in range(10)]  # along the first lane
 
 
-def changed(place: int, y: float) -> Array:
-    return np.array([[(x, y) if n == place else (x, 0.25) for n, (x, _) in enumerate(LANE)]], dtype=np.float32)
+def with_fault(number: int) -> list[tuple[float, float]]:
+    return [(x, 3.25) if n == number else (x, y) for n, (x, y) in enumerate(LANE)]
 
 
-class Level(Straight):
-    """Goes evenly to where it should, in three stretches."""
+class Outline:
+    """A coarse bridge that draws every third position of the lane."""
 
-    def __call__(self, ends: Array, rng: Sequence[np.random.Generator]) -> Array:
-        self.asked += [ends]
-        return ends[:, :1] + np.linspace(0, 1, 4, dtype=np.float32)[:, None] * (ends[:, 1:] - ends[:, :1])
+    tokens, spacing = 4, 3 * STRIDE
 
-
-def test_windows_with_faults_are_drawn_again():
-    """Of two plans one has no faults. The other leaves the lane at one place."""
-    for place in (3, 4):
-        level, plans = Level(), np.concatenate([np.array([LANE], dtype=np.float32), changed(place, 3.25)])
-        mended = in_lanes(2).mended(level, plans, rngs(2), STRIDE, 4)
-        np.testing.assert_allclose(mended, [LANE, LANE], atol=1e-5)
-        assert plans[1, place, 1] == 3.25  # what was given is left alone
-        (ends,) = np.unique(level.asked[0], axis=0)  # one window, whose candidates share their ends
-        np.testing.assert_allclose(ends, [LANE[2], LANE[5]])
+    def draw(self, ends: Array, rng: Sequence[np.random.Generator]) -> Array:
+        return np.repeat(np.array([LANE[::3]], dtype=np.float32), len(ends), axis=0)
 
 
-def test_a_window_stays_as_it_is_if_nothing_better_is_drawn():
-    plans = changed(3, 3.25)
-    through = [LANE[2], (10.25, 4.25), (10.25, 4.25), LANE[5]]
-    mended = in_lanes(2).mended(Drawn(*[through] * 8), plans, rngs(1), STRIDE, 4)
-    np.testing.assert_array_equal(mended, plans)
+class FaultyOnce(Even):
+    """Leaves the lane at one position of its first draw, and goes evenly later."""
+
+    def __init__(self, fault: int) -> None:
+        super().__init__(4, STRIDE)
+        self.fault = fault
+
+    def draw(self, ends: Array, rng: Sequence[np.random.Generator]) -> Array:
+        drawn = super().draw(ends, rng)
+        if len(self.asked) == 1:
+            drawn.reshape(-1, 2)[self.fault // 3 * 4 + self.fault % 3, 1] = 3.25
+        return drawn
+
+
+@pytest.mark.parametrize("mend", [True, False])
+@pytest.mark.parametrize("fault", [4, 5])
+def test_windows_with_faults_are_drawn_again(fault: int, mend: bool):
+    ends, middle = np.array([[LANE[0], LANE[-1]]], dtype=np.float32), FaultyOnce(fault)
+    (found,) = waypoints(search(Outline(), middle, Even(9, 1), mend=mend), ends)
+    np.testing.assert_allclose(found, LANE if mend else with_fault(fault), atol=1e-5)
+    if mend and fault == 4:
+        (window,) = middle.asked[1]  # half a window on, other positions are held than at first
+        np.testing.assert_allclose(window, [LANE[2], LANE[5]])
+
+
+def test_a_window_stays_as_it_is_if_nothing_cheaper_is_drawn():
+    level = BestOf(Prepared([LANE[2], (10.25, 4.25), (10.25, 4.25), LANE[5]]), COST, 1)
+    present = np.array([[LANE[2], (6.25, 3.25), LANE[4], LANE[5]]], dtype=np.float32)
+    np.testing.assert_array_equal(level.cheapest(present[:, [0, -1]], rngs(1), present), present)
+
+
+# ------------------------------------------------------------------------------------------------------------ joining
+
+
+def skip_steps(positions: Array) -> Array:
+    latents = Lanes().encode(positions)
+    return Lanes().distance(latents[:-2], latents[2:])
 
 
 def test_halves_are_joined_without_their_waits():
     first = np.array([[0, 0], [4, 0], [4, 0], [8, 0], [8, 0], [8, 0]], dtype=np.float32)
     second = np.array([[8, 0], [8, 4], [8, 4.1], [8, 4.1], [8, 4.1], [8, 4.1]], dtype=np.float32)
     joined = [[0, 0], [4, 0], [8, 0], [8, 4.1], [8, 4.1], [8, 4.1]]
-    np.testing.assert_allclose(in_lanes().one_after_the_other(first, second), joined, atol=1e-6)
+    np.testing.assert_allclose(concatenate(first, second, skip_steps), joined, atol=1e-6)
 
 
-def test_what_takes_too_long_leaves_out_the_places_it_needs_least():
-    """There and back in the first lane is not needed, while a place on the way round the wall is."""
+def test_what_is_too_long_drops_the_positions_it_needs_least():
+    """There and back in the first lane is not needed, while a position on the way round the wall is."""
     first = np.array([[12, 0.25], [16, 0.25], [12.5, 0.25], [17, 0.25], [20.25, 0.25]], dtype=np.float32)
     second = np.array([[20.25, 0.25], [20.25, 8.25], [16, 8.25], [16, 8.25], [16, 8.25]], dtype=np.float32)
-    joined = in_lanes().one_after_the_other(first, second)
+    joined = concatenate(first, second, skip_steps)
     np.testing.assert_array_equal(joined, [first[0], first[3], *second[:3]])
 
 
@@ -218,6 +307,15 @@ def test_joined_halves_begin_and_end_where_they_should():
     """Even if they wait where they begin, or all the time."""
     first = np.array([[12, 0.25], [12.1, 0.25], [14, 0.25], [16, 0.25]], dtype=np.float32)
     second = np.array([[16, 0.25], [16, 0.25], [18, 0.25], [18, 0.25]], dtype=np.float32)
-    np.testing.assert_array_equal(in_lanes().one_after_the_other(first, second)[[0, -1]], [first[0], second[-1]])
+    np.testing.assert_array_equal(concatenate(first, second, skip_steps)[[0, -1]], [first[0], second[-1]])
     still = np.zeros_like(first)
-    np.testing.assert_array_equal(in_lanes().one_after_the_other(still, still + 7), [[0, 0], [7, 7], [7, 7], [7, 7]])
+    np.testing.assert_array_equal(concatenate(still, still + 7, skip_steps), [[0, 0], [7, 7], [7, 7], [7, 7]])
+
+
+def test_a_search_is_off_unless_something_is_asked_for():
+    assert not SearchConfig().is_on
+    assert SearchConfig(candidates=2).is_on
+    assert SearchConfig(mend=True).is_on
+    assert SearchConfig(bisect=True).is_on
+    with pytest.raises(BadInput, match="candidates 0: at least one"):
+        SearchConfig(candidates=0)

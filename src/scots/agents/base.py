@@ -1,55 +1,88 @@
-"""What all agents do alike: being sized for a dataset, acting, drawing transitions with goals, the DDPG+BC loss."""
+"""What all agents share: sizes, acting, settings, transitions with goals, and the DDPG+BC loss."""
 
 from __future__ import annotations
 
-from typing import Any, Self
+from dataclasses import fields, replace
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from scots.core.config import Profile
 from scots.core.errors import BadInput
-from scots.data.support import Support
 from scots.data.trajectories import Array, Normalizer, Trajectories, sample_goals
+from scots.datasets.specs import DatasetSpec
 from scots.models.nets import Scale, log_density
-from scots.models.training import Model
+from scots.models.training import Model, TrainingConfig
+
+
+class Policy(Protocol):
+    """Anything that acts towards a goal."""
+
+    def act(self, observations: Array, goals: Array, rng: np.random.Generator) -> Array:
+        """Actions (B, A) in [-1, 1] for observations (B, O) and goals (B, O)."""
 
 
 class Agent(Model):
-    """Base of every agent. It remembers where the data has been that it learned to act from.
+    """Base of every agent. A subclass builds its networks, among them `actor`, draws batches and defines its losses."""
 
-    A subclass builds its networks, among them `actor`, and says what a batch is and its losses.
-    """
-
+    name: ClassVar[str]  # in the registry and in the settings of datasets
     actor: nn.Module
+    short_run: ClassVar[dict[str, Any]] = {}  # settings that change when training is much shorter than published
 
     def __init__(self, config: Any, sizes: dict[str, int]) -> None:
         super().__init__(config, sizes)
         self.scale = Scale(sizes["observation"])
-        self.support = Support(sizes["position"], sizes["boxes"])
 
     @classmethod
-    def for_data(cls, config: Any, data: Trajectories) -> Self:
+    def for_data(cls, config: Any, data: Trajectories, **sizes: int) -> Self:
         """Sized for the observations and actions of a dataset."""
         if data.actions is None:
             raise BadInput("this dataset has no actions, so no agent can be learned from it")
-        support = Support.of(data)
-        sizes = {"observation": data.observations.shape[1], "action": data.actions.shape[1]}
-        agent = cls(config, sizes | {"position": len(data.meta.position), "boxes": len(support.boxes)})
-        agent.support = support
+        agent = cls(config, {"observation": data.observations.shape[1], "action": data.actions.shape[1]})
         if config.normalize:
             agent.scale.fit(Normalizer.fit(data.observations))
         return agent
 
+    @classmethod
+    def configure(cls, spec: DatasetSpec, profile: Profile) -> Any:
+        """The published settings for a dataset, at a profile's scale."""
+        changes: dict[str, Any] = {"discount": spec.discount}
+        changes |= {"alpha": spec.alpha[cls.name]} if cls.name in spec.alpha else {}
+        changes |= {"actor_goals": spec.actor_goals} if spec.actor_goals else {}
+        if profile != "paper":
+            changes |= SCALES[profile] | cls.short_run
+        known = {field.name for field in fields(cls.config_class)}
+        return replace(cls.config_class(), **{field: value for field, value in changes.items() if field in known})
+
     @torch.inference_mode()
     def act(self, observations: Array, goals: Array, rng: np.random.Generator) -> Array:
-        """The mean action, clipped: (B, O), (B, O) -> (B, A) in [-1, 1]; the same whatever `rng`."""
+        """The mean action, clipped: (B, O), (B, O) -> (B, A) in [-1, 1]; it does not depend on `rng`."""
         tensors = (torch.tensor(values, dtype=torch.float32, device=self.device) for values in (observations, goals))
         return self.actor(*map(self.scale, tensors)).clamp(-1, 1).cpu().numpy()
 
 
-def draw(config: Any, data: Trajectories, size: int, rng: np.random.Generator) -> tuple[Array, Array, dict[str, Array]]:
-    """Rows of transitions, rows of goals for the values, and states, actions, those goals and goals for the actor."""
+SCALES: dict[str, dict[str, Any]] = {
+    "smoke": {  # seconds: everything runs, nothing is learned well
+        "hidden": (32, 32),
+        "normalize": True,
+        "training": TrainingConfig(steps=60, batch_size=64, learning_rate=1e-3),
+    },
+    "laptop": {  # minutes on two CPU cores: enough to reach a subgoal, which is near, so values need not reach far
+        "hidden": (256, 256, 256),
+        "normalize": True,
+        "discount": 0.95,
+        "training": TrainingConfig(steps=10_000, batch_size=256, learning_rate=1e-3, schedule="cosine", warmup=200),
+    },
+}
+"""Profile -> fields of every agent's config; the profile "paper" leaves the published sizes as they are."""
+
+
+def sample_transitions(
+    config: Any, data: Trajectories, size: int, rng: np.random.Generator
+) -> tuple[Array, Array, dict[str, Array]]:
+    """Rows of transitions, rows of value goals, and states, actions, those goals and actor goals by name."""
     assert data.actions is not None
     rows = data.random_rows(2, size, rng)
     goals = sample_goals(data, rows, config.value_goals, config.discount, rng)
@@ -63,7 +96,7 @@ def draw(config: Any, data: Trajectories, size: int, rng: np.random.Generator) -
     return rows, goals, arrays
 
 
-def ddpg_bc(quality: Tensor, action: Tensor, mean: Tensor, alpha: float) -> Tensor:
-    """Minus the critic at the actor's action over its mean size, minus alpha log pi(a | s, g)."""
-    size = quality.detach().abs().mean() + 1e-6
-    return -quality.mean() / size - alpha * log_density(action, mean).mean()
+def ddpg_bc(q: Tensor, action: Tensor, mean: Tensor, alpha: float) -> Tensor:
+    """DDPG+BC: -Q(s, g, mean) over its mean size, minus alpha log pi(a | s, g)."""
+    size = q.detach().abs().mean() + 1e-6
+    return -q.mean() / size - alpha * log_density(action, mean).mean()

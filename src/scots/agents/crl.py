@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from scots.agents.base import Agent, ddpg_bc, draw
+from scots.agents.base import Agent, ddpg_bc, sample_transitions
 from scots.core.config import Config
 from scots.core.errors import BadInput
 from scots.data.trajectories import GoalMix, Trajectories
@@ -19,9 +19,8 @@ from scots.models.training import Batch, TrainingConfig
 
 @dataclass(frozen=True)
 class CRLConfig(Config):
-    """Contrastive reinforcement learning. The defaults are those of OGBench; `profile` only names their origin."""
+    """Contrastive reinforcement learning. The defaults are OGBench's, with its actor goals for stitch data."""
 
-    profile: str = "custom"
     hidden: tuple[int, ...] = (512, 512, 512)
     normalize: bool = False  # the reference feeds raw observations
     discount: float = 0.99  # gamma: only in the geometric law of the goals
@@ -38,6 +37,7 @@ class CRLConfig(Config):
 class CRL(Agent):
     """Two critics Q(s, g, a) = phi(s, a) . psi(g) / sqrt(D), and a Gaussian actor pi(a | s, g)."""
 
+    name = "crl"
     config_class = CRLConfig
 
     def __init__(self, config: CRLConfig, sizes: dict[str, int]) -> None:
@@ -48,7 +48,7 @@ class CRL(Agent):
 
     def batch(self, data: Trajectories, size: int, rng: np.random.Generator) -> Batch:
         """States and actions, a later state of each for the critics, and a goal for the actor."""
-        _, _, arrays = draw(self.config, data, size, rng)
+        _, _, arrays = sample_transitions(self.config, data, size, rng)
         return {name: torch.from_numpy(values) for name, values in arrays.items()}
 
     def critic_loss(self, batch: Batch) -> Tensor:
@@ -62,8 +62,8 @@ class CRL(Agent):
         """DDPG+BC with the lower critic at the actor's action."""
         state, goal, action = batch["state"], batch["actor_goal"], batch["action"]
         mean = self.actor(state, goal)
-        quality = frozen(self.critics, torch.cat([state, mean.clamp(-1, 1)], dim=-1), goal).amin(0)
-        return ddpg_bc(quality, action, mean, self.config.alpha)
+        q = frozen(self.critics, torch.cat([state, mean.clamp(-1, 1)], dim=-1), goal).amin(0)
+        return ddpg_bc(q, action, mean, self.config.alpha)
 
     def loss(self, batch: Batch, generator: torch.Generator) -> tuple[Tensor, dict[str, Tensor]]:
         """The sum of all losses; each moves its own network only."""

@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from scots.agents.base import Agent, ddpg_bc, draw
+from scots.agents.base import Agent, ddpg_bc, sample_transitions
 from scots.core.config import Config
 from scots.core.errors import BadInput
 from scots.data.trajectories import GoalMix, Trajectories
 from scots.models.nets import Ensemble, GaussianActor, Value, frozen
-from scots.models.training import Batch, SlowCopy, TrainingConfig
+from scots.models.training import EMA, Batch, TrainingConfig
 
 
 @dataclass(frozen=True)
 class GCIQLConfig(Config):
-    """Goal-conditioned implicit Q-learning. The defaults are those of OGBench; `profile` only names their origin."""
+    """Goal-conditioned implicit Q-learning. The defaults are OGBench's, with its actor goals for stitch data."""
 
-    profile: str = "custom"
     hidden: tuple[int, ...] = (512, 512, 512)
     normalize: bool = False  # the reference feeds raw observations
     discount: float = 0.99  # gamma
     expectile: float = 0.9
-    target_rate: float = 0.995  # 1 - tau
+    target_decay: float = 0.995  # 1 - tau
     alpha: float = 0.3  # weight of imitation in the actor's loss
     value_goals: GoalMix = GoalMix(current=0.2, trajectory=0.5, random=0.3)
     actor_goals: GoalMix = GoalMix(current=0.0, trajectory=0.5, random=0.5, geometric=False)
@@ -37,21 +37,23 @@ class GCIQLConfig(Config):
 
 
 class GCIQL(Agent):
-    """V(s, g), two critics Q(s, g, a) with slow targets, and a Gaussian actor pi(a | s, g)."""
+    """V(s, g), two critics Q(s, g, a) with EMA targets, and a Gaussian actor pi(a | s, g)."""
 
+    name = "gciql"
     config_class = GCIQLConfig
+    short_run: ClassVar[dict[str, Any]] = {"target_decay": 0.98}  # values spread as fast as the targets move
 
     def __init__(self, config: GCIQLConfig, sizes: dict[str, int]) -> None:
         super().__init__(config, sizes)
         observation, action = sizes["observation"], sizes["action"]
         self.value = Value(2 * observation, config.hidden)
         self.critics = Ensemble(Value(2 * observation + action, config.hidden) for _ in range(2))
-        self.targets = SlowCopy(self.critics, config.target_rate)
+        self.targets = EMA(self.critics, config.target_decay)
         self.actor = GaussianActor(2 * observation, config.hidden, action)
 
     def batch(self, data: Trajectories, size: int, rng: np.random.Generator) -> Batch:
         """Transitions s, a -> s', a goal for the values and whether s is that goal, and a goal for the actor."""
-        rows, goals, arrays = draw(self.config, data, size, rng)
+        rows, goals, arrays = sample_transitions(self.config, data, size, rng)
         arrays |= {"next_state": data.observations[rows + 1], "arrived": goals == rows}
         return {name: torch.from_numpy(values) for name, values in arrays.items()}
 
@@ -59,25 +61,25 @@ class GCIQL(Agent):
         """Expectile regression of V(s, g) on the lower of the two target critics at the recorded action."""
         state, goal, action = batch["state"], batch["goal"], batch["action"]
         with torch.no_grad():
-            wanted = self.targets(state, goal, action).amin(0)
-        gap = wanted - self.value(state, goal)
-        weight = torch.where(gap >= 0, self.config.expectile, 1 - self.config.expectile)
-        return (weight * gap.square()).mean()
+            target = self.targets(state, goal, action).amin(0)
+        error = target - self.value(state, goal)
+        weight = torch.where(error >= 0, self.config.expectile, 1 - self.config.expectile)
+        return (weight * error.square()).mean()
 
     def critic_loss(self, batch: Batch) -> Tensor:
-        """Squared TD error of both critics: one step costs 1 and then V(s', g), being at the goal costs nothing."""
+        """Squared TD error of both critics: a step costs 1 and leads to V(s', g); the goal itself costs nothing."""
         state, goal, action = batch["state"], batch["goal"], batch["action"]
         with torch.no_grad():
-            moving = 1.0 - batch["arrived"].float()
-            wanted = moving * (-1.0 + self.config.discount * self.value(batch["next_state"], goal))
-        return (self.critics(state, goal, action) - wanted).square().sum(0).mean()
+            not_done = 1.0 - batch["arrived"].float()
+            target = not_done * (-1.0 + self.config.discount * self.value(batch["next_state"], goal))
+        return (self.critics(state, goal, action) - target).square().sum(0).mean()
 
     def actor_loss(self, batch: Batch) -> Tensor:
         """DDPG+BC with the lower critic at the actor's action."""
         state, goal, action = batch["state"], batch["actor_goal"], batch["action"]
         mean = self.actor(state, goal)
-        quality = frozen(self.critics, state, goal, mean.clamp(-1, 1)).amin(0)
-        return ddpg_bc(quality, action, mean, self.config.alpha)
+        q = frozen(self.critics, state, goal, mean.clamp(-1, 1)).amin(0)
+        return ddpg_bc(q, action, mean, self.config.alpha)
 
     def loss(self, batch: Batch, generator: torch.Generator) -> tuple[Tensor, dict[str, Tensor]]:
         """The sum of all losses; each moves its own network only."""
@@ -86,6 +88,6 @@ class GCIQL(Agent):
         losses = {"value": self.value_loss(batch), "critic": self.critic_loss(batch), "actor": self.actor_loss(batch)}
         return torch.stack(list(losses.values())).sum(), losses
 
-    def slow_copies(self) -> list[tuple[SlowCopy, nn.Module]]:
+    def ema_copies(self) -> list[tuple[EMA, nn.Module]]:
         """The target critics."""
         return [(self.targets, self.critics)]

@@ -14,20 +14,21 @@ from scots.core.config import Config
 from scots.core.errors import BadInput
 from scots.data.trajectories import Array, GoalMix, Normalizer, Trajectories, sample_goals
 from scots.models.nets import Scale, mlp
-from scots.models.training import Batch, Model, SlowCopy, TrainingConfig
+from scots.models.training import EMA, Batch, Model, TrainingConfig
 
-ENCODE_ROWS = 1 << 16  # rows embedded together
-CHANGE_STEPS, CHANGE_ROWS = 5, 200_000  # over which and on how many rows the change of a column is measured
+ENCODE_ROWS = 1 << 16  # rows embedded in one batch
+CHANGE_STEPS, CHANGE_ROWS = 5, 200_000  # steps over which, and rows on which, the change of a column is measured
+TYPICAL_ROWS = 10_000  # rows among which a typical observation is looked for
 
 
-class Encoder(Protocol):
-    """Anything that places states in a space where near means soon reached."""
+class StateEncoder(Protocol):
+    """Maps states to latents whose distance says how soon one is reached from another."""
 
     def encode(self, observations: Array) -> Array:
         """(N, O) -> latents (N, Z)."""
 
-    def distance(self, start: Array, end: Array) -> Array:
-        """How far it is from one latent to another: (..., Z), (..., Z) -> (...), with broadcasting."""
+    def distance(self, start: Array, goal: Array) -> Array:
+        """Distance from start to goal latents (..., Z), which broadcast: (...). It may depend on the direction."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class TemporalDistanceConfig(Config):
     # form "expectile"
     discount: float = 0.99  # gamma; 0.995 for the giant mazes
     expectile: float = 0.95  # xi
-    target_rate: float = 0.995
+    target_decay: float = 0.995
     goals: GoalMix = GoalMix(current=0.0, trajectory=0.625, random=0.375)
     # form "constrained"
     horizon: int = 25  # most steps between two states of an episode whose distance is constrained
@@ -60,15 +61,17 @@ class TemporalDistance(Model):
     """phi: states -> latents whose distance is the number of steps between them.
 
     Form "expectile" is the paper's: V(s, g) = -|phi(s) - phi(g)| learned by expectile TD with two heads and targets;
-    the first head embeds. Its distances saturate at 1 / (1 - discount) and spread one step per update.
+    the first head embeds. Its distances saturate at 1 / (1 - discount) and spread by one step per update.
 
     Form "constrained" needs no bootstrapping: push random pairs apart while states recorded k steps apart stay at most
-    k long apart, for k up to a horizon. The steps of a shortest path then add up to the distance, and nothing larger is
-    allowed. One step alone would do for a point; a body with limbs changes its posture so fast that each step is used
-    up by it, while over many steps posture only comes and goes and what is left is the way.
+    k apart, for k up to a horizon. The steps of a shortest path then add up to the distance, as far as a Euclidean
+    space can hold the maze: the bound is a penalty, not a guarantee. Bounding single steps would do for a point mass.
+    A body with limbs changes posture so fast that posture uses up each step; over many steps posture repeats, and what
+    remains is the distance travelled.
     """
 
     config_class = TemporalDistanceConfig
+    reference: Tensor  # (O,) a recorded observation, into which positions are put to encode them
 
     def __init__(self, config: TemporalDistanceConfig, sizes: dict[str, int]) -> None:
         super().__init__(config, sizes)
@@ -76,18 +79,20 @@ class TemporalDistance(Model):
         shape = (sizes["observation"], *config.hidden, config.latent)
         self.scale = Scale(sizes["observation"])
         self.heads = nn.ModuleList(mlp(shape) for _ in range(heads))
-        self.targets = SlowCopy(self.heads, config.target_rate) if config.form == "expectile" else None
+        self.register_buffer("reference", torch.zeros(sizes["observation"]))
+        self.targets = EMA(self.heads, config.target_decay) if config.form == "expectile" else None
 
     @classmethod
-    def for_data(cls, config: TemporalDistanceConfig, data: Trajectories) -> Self:
+    def for_data(cls, config: TemporalDistanceConfig, data: Trajectories, **sizes: int) -> Self:
         """Sized for the observations of a dataset."""
         model = cls(config, {"observation": data.observations.shape[1]})
+        model.reference.copy_(torch.from_numpy(_typical_observation(data)))
         if config.normalize:
-            model.scale.fit(_changes(data))
+            model.scale.fit(_change_scale(data))
         return model
 
     def batch(self, data: Trajectories, size: int, rng: np.random.Generator) -> Batch:
-        """States s with s' and goals g for the expectile form, with a later state and how much later for the other."""
+        """States s with s' and goals g for the expectile form; with a later state and the steps to it for the other."""
         rows = data.random_rows(2, size, rng)
         batch = {"state": data.observations[rows]}
         if self.config.form == "expectile":
@@ -105,20 +110,20 @@ class TemporalDistance(Model):
 
     def expectile_loss(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
         """Expectile TD (Eq. 7): each head bootstraps from its own target, the weight comes from both targets."""
-        state, following, goal = (self.scale(batch[name]) for name in ("state", "next_state", "goal"))
+        state, next_state, goal = (self.scale(batch[name]) for name in ("state", "next_state", "goal"))
         assert self.targets is not None
         with torch.no_grad():
-            moving = 1.0 - batch["arrived"].float()
-            ahead, here = (_values(self.targets.copy, start, goal) for start in (following, state))
-            advantage = -moving + self.config.discount * moving * ahead.amin(0) - here.mean(0)
-            wanted = -moving + self.config.discount * moving * ahead
+            not_done = 1.0 - batch["arrived"].float()
+            next_value, value = (_values(self.targets.average, start, goal) for start in (next_state, state))
+            advantage = -not_done + self.config.discount * not_done * next_value.amin(0) - value.mean(0)
+            target = -not_done + self.config.discount * not_done * next_value
             weight = torch.where(advantage >= 0, self.config.expectile, 1 - self.config.expectile)
         values = _values(self.heads, state, goal)
-        loss = (weight * (wanted - values) ** 2).mean(1).sum()
+        loss = (weight * (target - values) ** 2).mean(1).sum()
         return loss, {"value": values.mean(), "advantage": advantage.mean()}
 
     def constrained_loss(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
-        """Push random pairs apart, softly beyond `reach`, while recorded ones stay within the steps between them."""
+        """Push random pairs apart, softly beyond `reach`; penalise recorded pairs farther apart than their steps."""
         both = torch.cat([batch["state"], batch["later_state"]])
         here, later = self.heads[0](self.scale(both)).chunk(2)
         step, apart = _distance(here, later) / batch["steps"], _distance(here, here.roll(1, 0))
@@ -130,7 +135,7 @@ class TemporalDistance(Model):
             "excess": excess,
         }
 
-    def slow_copies(self) -> list[tuple[SlowCopy, nn.Module]]:
+    def ema_copies(self) -> list[tuple[EMA, nn.Module]]:
         """The target heads, where there are any."""
         return [(self.targets, self.heads)] if self.targets is not None else []
 
@@ -141,14 +146,14 @@ class TemporalDistance(Model):
         tensors = (torch.tensor(block, device=self.device) for block in blocks)
         return np.concatenate([self.heads[0](self.scale(block)).cpu().numpy() for block in tensors])
 
-    def distance(self, start: Array, end: Array) -> Array:
-        """Steps from one latent to another, Eq. 6: (..., Z), (..., Z) -> (...)."""
-        return _euclidean(start, end)
+    def distance(self, start: Array, goal: Array) -> Array:
+        """Euclidean, so the same in both directions: (..., Z), (..., Z) -> (...)."""
+        return euclidean(start, goal)
 
-    def encode_places(self, position: tuple[int, ...], places: Array) -> Array:
-        """Latents of places (N, P) -> (N, Z): of an average observation with these position columns."""
-        observations = np.tile(self.scale.mean.cpu().numpy(), (len(places), 1))
-        observations[:, list(position)] = places
+    def encode_positions(self, columns: tuple[int, ...], positions: Array) -> Array:
+        """Latents of positions (N, P) -> (N, Z): those of a recorded observation moved there."""
+        observations = np.tile(self.reference.cpu().numpy(), (len(positions), 1))
+        observations[:, list(columns)] = positions
         return self.encode(observations)
 
 
@@ -162,20 +167,26 @@ class RawState:
         """(N, O) -> (N, O)."""
         return self._normalizer.normalize(np.asarray(observations)).astype(np.float32)
 
-    def distance(self, start: Array, end: Array) -> Array:
-        """Euclidean distance in standard deviations: (..., O), (..., O) -> (...)."""
-        return _euclidean(start, end)
+    def distance(self, start: Array, goal: Array) -> Array:
+        """Euclidean: (..., O), (..., O) -> (...)."""
+        return euclidean(start, goal)
+
+
+def euclidean(start: Array, goal: Array) -> Array:
+    """Euclidean distance over the last axis."""
+    return np.linalg.norm(start - goal, axis=-1)
 
 
 def _later(data: Trajectories, rows: Array, steps: int | Array) -> Array:
-    """The rows so many steps later, or the last of their episode where it ends before."""
+    """The rows that many steps later, or the last row of the episode where it ends before."""
     return np.minimum(rows + steps, data.last_row_of(rows))
 
 
-def _changes(data: Trajectories) -> Normalizer:
-    """Columns in units of their change over a few steps, or of their spread where they do not change.
+def _change_scale(data: Trajectories) -> Normalizer:
+    """Columns in units of their change over a few steps, or of their standard deviation where they do not change.
 
-    In units of its spread a place moves by a hundredth in a step, a joint by one: the network would see joints alone.
+    In standard deviations a position changes by a hundredth per step and a joint by one: the network would see joints
+    alone.
     """
     spread = Normalizer.fit(data.observations)
     rows = data.random_rows(2, CHANGE_ROWS, np.random.default_rng(0))
@@ -184,8 +195,12 @@ def _changes(data: Trajectories) -> Normalizer:
     return Normalizer(spread.mean, np.where(change > 0, change, spread.std))
 
 
-def _euclidean(start: Array, end: Array) -> Array:
-    return np.linalg.norm(np.asarray(end) - np.asarray(start), axis=-1)
+def _typical_observation(data: Trajectories) -> Array:
+    """The recorded observation (O,) nearest to the mean of all, each column in its standard deviations."""
+    rows = np.random.default_rng(0).integers(data.rows, size=min(data.rows, TYPICAL_ROWS))
+    observations = data.observations[rows]
+    distances = np.square(Normalizer.fit(observations).normalize(observations)).sum(axis=1)
+    return np.array(observations[distances.argmin()])
 
 
 def _distance(a: Tensor, b: Tensor) -> Tensor:

@@ -16,19 +16,18 @@ from scots.data.trajectories import Array, Normalizer, Trajectories
 from scots.models import diffusion
 from scots.models.diffusion import Frame, Prediction, SamplingConfig
 from scots.models.nets import DiT1d, Scale, mlp
-from scots.models.training import Batch, Model, SlowCopy, TrainingConfig
+from scots.models.training import EMA, Batch, Model, TrainingConfig
 
 
 @dataclass(frozen=True)
 class StitcherConfig(Config):
     """The diffusion stitcher. The defaults are the paper's."""
 
-    segment: int = 26  # H, states
     width: int = 256
     depth: int = 8
     head_width: int = 32
     prediction: Prediction = "eps"
-    hold: float = 1.0  # share of training windows that arrive early and wait
+    early_arrival: float = 1.0  # share of training windows that arrive early and stay at their last state
     frame: Frame = "absolute"
     ema: float = 0.9999
     training: TrainingConfig = TrainingConfig(
@@ -36,15 +35,11 @@ class StitcherConfig(Config):
     )
     sampling: SamplingConfig = SamplingConfig()
 
-    def __post_init__(self) -> None:
-        if self.segment < 3:
-            raise BadInput(f"a segment of {self.segment} states has nothing between its ends to refine; use at least 3")
-
 
 class Stitcher(Model):
     """p(s_2 .. s_{H-1} | s_1, s_H): a DiT1d that denoises segments whose two ends stay clean.
 
-    In the chord frame it learns and draws deviations from the straight line between the ends.
+    In the chord frame it learns and samples deviations from the straight line between the ends.
     """
 
     config_class = StitcherConfig
@@ -55,26 +50,29 @@ class Stitcher(Model):
         columns = sizes["observation"]
         context = columns if config.frame == "chord" else 0
         self.scale = Scale(columns)
-        self.net = DiT1d(columns, config.width, config.depth, config.head_width, config.segment, context)
-        self.ema = SlowCopy(self.net, config.ema, warmup=True)
+        self.net = DiT1d(columns, config.width, config.depth, config.head_width, sizes["segment"], context)
+        self.ema = EMA(self.net, config.ema, warmup=True)
         self.register_buffer("deviation", torch.ones(columns))
 
     @classmethod
-    def for_data(cls, config: StitcherConfig, data: Trajectories) -> Self:
-        """Sized and scaled for the observations of a dataset."""
-        model = cls(config, {"observation": data.observations.shape[1]})
+    def for_data(cls, config: StitcherConfig, data: Trajectories, **sizes: int) -> Self:
+        """Sized and scaled for the observations of a dataset and for segments of `segment` states."""
+        segment = sizes["segment"]
+        if segment < 3:
+            raise BadInput(f"a segment of {segment} states has nothing between its ends to refine; use at least 3")
+        model = cls(config, {"observation": data.observations.shape[1], "segment": segment})
         model.scale.fit(Normalizer.fit(data.observations))
         if config.frame == "chord":
-            starts = data.random_rows(config.segment, 10_000, np.random.default_rng(0))
-            states = model.scale(torch.from_numpy(data.windows(starts, config.segment)))
+            starts = data.random_rows(segment, 10_000, np.random.default_rng(0))
+            states = model.scale(torch.from_numpy(data.windows(starts, segment)))
             model.deviation.copy_(diffusion.chord_deviation(states))
         return model
 
     def batch(self, data: Trajectories, size: int, rng: np.random.Generator) -> Batch:
-        """Windows of H states, uniform over the dataset, and after which state each of them waits."""
-        horizon = self.config.segment
-        windows = data.windows(data.random_rows(horizon, size, rng), horizon)
-        last = diffusion.draw_last(horizon, self.config.hold, size, rng)
+        """Windows of H states, uniform over the dataset, and the last state before each of them waits."""
+        segment = self.sizes["segment"]
+        windows = data.windows(data.random_rows(segment, size, rng), segment)
+        last = diffusion.draw_last(segment, self.config.early_arrival, size, rng)
         return {"window": torch.from_numpy(windows), "last": torch.from_numpy(last)}
 
     def loss(self, batch: Batch, generator: torch.Generator) -> tuple[Tensor, dict[str, Tensor]]:
@@ -85,7 +83,7 @@ class Stitcher(Model):
     def _units(self) -> Tensor | None:
         return self.deviation if self.config.frame == "chord" else None
 
-    def slow_copies(self) -> list[tuple[SlowCopy, nn.Module]]:
+    def ema_copies(self) -> list[tuple[EMA, nn.Module]]:
         """The averaged weights that sample."""
         return [(self.ema, self.net)]
 
@@ -93,16 +91,17 @@ class Stitcher(Model):
     def refine(self, ends: Array, generator: torch.Generator) -> Array:
         """Segments (B, H, O) between given first and last states (B, 2, O), which are kept to the bit."""
         config, scaled = self.config, self.scale(torch.tensor(ends, device=self.device))
-        drawn = diffusion.bridge(
-            config.prediction, self.ema, scaled, config.segment, self._units(), config.sampling, generator
+        tokens = self.sizes["segment"]
+        sampled = diffusion.bridge(
+            config.prediction, self.ema, scaled, tokens, self._units(), config.sampling, generator
         )
-        segments = self.scale.inverse(drawn).cpu().numpy()
+        segments = self.scale.inverse(sampled).cpu().numpy()
         segments[:, [0, -1]] = ends  # scaling back and forth would round them
         return segments
 
 
 def unit_quaternions(observations: Array, first_columns: tuple[int, ...]) -> Array:
-    """The observations (..., O) with every quaternion scaled to unit length, in place of what the network left."""
+    """Scale every quaternion of observations (..., O) to unit length, in place."""
     for first in first_columns:
         part = observations[..., first : first + 4]
         observations[..., first : first + 4] = part / np.maximum(np.linalg.norm(part, axis=-1, keepdims=True), 1e-6)
@@ -135,7 +134,7 @@ class InverseDynamics(Model):
         self.net = mlp(shape, layer_norm=False, dropout=config.dropout)
 
     @classmethod
-    def for_data(cls, config: InverseDynamicsConfig, data: Trajectories) -> Self:
+    def for_data(cls, config: InverseDynamicsConfig, data: Trajectories, **sizes: int) -> Self:
         """Sized and scaled for the states, changes and actions of a dataset."""
         if data.actions is None:
             raise BadInput("this dataset has no actions, so no inverse dynamics can be learned from it")

@@ -1,21 +1,21 @@
 """SCoTS from end to end: embed, search, stitch, refine, label. Short trajectories in, long and diverse ones out.
 
-The choice of segments never depends on refinement (its ends are clamped), so it runs in three passes: train and embed
-once; walk over row numbers; then refine and label whole shards of trajectories in large batches, in worker processes.
+The choice of segments never depends on refinement (both ends of a segment are clamped), so it runs in three passes:
+train and embed once; walk over row numbers; then refine and label shards of trajectories in large batches, in workers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import torch
 
-from scots.augmenters.embedding import Encoder, RawState, TemporalDistance, TemporalDistanceConfig
+from scots.augmenters.base import Augmenter
+from scots.augmenters.embedding import RawState, StateEncoder, TemporalDistance, TemporalDistanceConfig
 from scots.augmenters.index import SegmentIndex, segment_starts
 from scots.augmenters.refinement import (
     InverseDynamics,
@@ -24,33 +24,46 @@ from scots.augmenters.refinement import (
     StitcherConfig,
     unit_quaternions,
 )
-from scots.augmenters.stitching import RECIPES, StitchingConfig, Walk, assemble, walk
+from scots.augmenters.stitching import StitchingConfig, Walk, assemble, walk
 from scots.core.config import Config, Profile, Seeds
 from scots.core.console import console
 from scots.core.errors import BadInput
 from scots.core.files import atomic
 from scots.data import formats
 from scots.data.npz import read_npz, write_npz
-from scots.data.shards import Make, Shards, validation_path
+from scots.data.shards import Make, ShardedJob
+from scots.data.support import Support
 from scots.data.trajectories import Array, Meta, Trajectories
-from scots.models.cache import artifact, clocked, found, model_folder, trained
+from scots.datasets.specs import DatasetSpec, spec_of
+from scots.models.cache import artifact_folder, key_of, load_cached, load_or_train, model_folder, record_time
 from scots.models.training import TrainingConfig
 
-ROWS_PER_SHARD = 10_000
-REFINED_TOGETHER = 256  # segments in one network call: more do not fit the cache
-Recipe = Literal["paper", "official"]
+STATES = 5_000_000  # of an augmented dataset, about [P]
+REFINE_BATCH = 256  # segments in one network call: larger batches do not fit the processor's cache
+
+VARIANTS: dict[str, dict[str, Any]] = {
+    "paper": {
+        "score_scale": "raw",
+        "memory": "states",
+        "first": "sampled",
+        "index": "ivf",
+        "min_displacement": None,
+    },
+    "official": {
+        "score_scale": "zscore",
+        "memory": "endpoints",
+        "first": "nearest",
+        "index": "exact",
+    },
+}
+"""Where the paper's text and its official code differ: the fields of `StitchingConfig` that each of them sets."""
 
 
 @dataclass(frozen=True)
 class ScotsConfig(Config):
-    """Everything that decides an augmented dataset, apart from the data and the seed.
+    """Everything that decides an augmented dataset, apart from the data and the seed."""
 
-    `profile` and `recipe` only name where the settings came from: a small result can never pass for a large one.
-    """
-
-    profile: str = "custom"
-    recipe: str = "custom"
-    trajectories: int = 5000  # N_traj; validation gets a tenth more
+    trajectories: int = 5000  # N_traj; the validation twin has a tenth more
     encoder: Literal["temporal", "raw"] = "temporal"
     refine: bool = True
     embedding: TemporalDistanceConfig = TemporalDistanceConfig()
@@ -61,58 +74,82 @@ class ScotsConfig(Config):
     def __post_init__(self) -> None:
         if self.trajectories < 1:
             raise BadInput(f"at least one trajectory is needed, got {self.trajectories}")
-        if self.stitcher.segment != self.stitching.segment:
-            raise BadInput(f"segments have {self.stitching.segment} states, the stitcher {self.stitcher.segment}")
+        if self.refine and self.stitching.segment < 3:
+            raise BadInput(f"a segment of {self.stitching.segment} states has nothing to refine; use at least 3")
 
-    @property
-    def validation(self) -> int:
-        """Trajectories of the validation twin."""
-        return max(1, self.trajectories // 10)
 
-    def changed(self, changes: dict[str, Any]) -> ScotsConfig:
-        """A copy with some fields changed, by dotted path; what differs from a recipe goes by its name no longer."""
-        config = self
-        for path, value in changes.items():
-            config = config.but(path, value)
-        return self._renamed(config)
+class Scots(Augmenter):
+    """State-covering trajectory stitching, with the choices of the official code or of the paper's text."""
 
-    def with_segment(self, states: int) -> ScotsConfig:
-        """The same with segments of another length: stitching and stitcher must agree on it."""
-        stitching, stitcher = replace(self.stitching, segment=states), replace(self.stitcher, segment=states)
-        return self._renamed(replace(self, stitching=stitching, stitcher=stitcher))
+    config_class = ScotsConfig
 
-    def _renamed(self, config: ScotsConfig) -> ScotsConfig:
-        return config if config == self else replace(config, recipe="custom")
+    def __init__(self, name: str, variant: Literal["official", "paper"]) -> None:
+        self.name, self.variant = name, variant
+
+    def configure(self, spec: DatasetSpec, profile: Profile) -> ScotsConfig:
+        """The paper's settings for a dataset with the choices of the variant, at the profile's scale."""
+        choices = {"min_displacement": spec.min_displacement} | VARIANTS[self.variant]
+        stitching = StitchingConfig(stitches=spec.stitches, **choices)
+        config = ScotsConfig(
+            trajectories=STATES // (stitching.states - 1),
+            embedding=TemporalDistanceConfig(discount=spec.discount),
+            stitching=stitching,
+        )
+        return _PROFILES[profile](config, spec)
+
+    def episode_states(self, config: ScotsConfig, spec: DatasetSpec) -> int:
+        """States of a stitched trajectory."""
+        return config.stitching.states
+
+    def augment(
+        self,
+        data: Trajectories,
+        config: ScotsConfig,
+        *,
+        seed: int,
+        out: Path | None = None,
+        profile: Profile = "laptop",
+        workers: int | None = None,
+    ) -> Trajectories:
+        """Stitch long trajectories, and a validation twin from more walks over the same segments."""
+        job = self.job(data, config, seed, profile)
+        folder = artifact_folder("augmented", key_of("augmented", job.to_json()))
+        target = out or folder / "augmented.npz"
+        if not job.is_done(target):
+            size = f"{job.episodes:,} + {job.validation:,} trajectories of {job.states:,} states"
+            console.print(f"{data.meta.dataset or 'this data'}: {size}, {job.megabytes(data):,.0f} MB", soft_wrap=True)
+            with record_time(folder):
+                prepare(data, config, seed)
+                job.run(target, workers=workers, label="stitching", unit="states")
+        return formats.read(target)
+
+    def job(self, data: Trajectories, config: ScotsConfig, seed: int, profile: Profile) -> StitchingJob:
+        """The job that stitches a dataset; nothing is done yet."""
+        source, default = data.fingerprint(), self.configure(spec_of(data), profile)
+        packages = ("torch", "faiss-cpu")
+        step = self.provenance(config, default, profile=profile, seed=seed, source=source, packages=packages)
+        return StitchingJob(
+            episodes=config.trajectories,
+            states=config.stitching.states,
+            config=config,
+            seed=seed,
+            source=source,
+            labels_actions=data.actions is not None,
+            meta=replace(data.meta, provenance=(*data.meta.provenance, step)),
+        )
 
 
 # ---------------------------------------------------------------------------------------------------------- profiles
 
 
-def configure(data: Trajectories, profile: Profile = "laptop", recipe: Recipe = "official") -> ScotsConfig:
-    """The config for a dataset: the paper's settings for it, the recipe's choices, at the profile's scale."""
-    name = data.meta.dataset or ""
-    long = "giant" in name or "explore" in name
-    stitching = replace(StitchingConfig(stitches=80 if long else 40), **RECIPES[recipe])
-    if "maze" not in name:  # the recipe's threshold is in the metres of the mazes
-        stitching = replace(stitching, min_displacement=None)
-    config = ScotsConfig(
-        profile=profile,
-        recipe=recipe,
-        trajectories=5_000_000 // (stitching.states - 1),
-        embedding=TemporalDistanceConfig(discount=0.995 if "giant" in name else 0.99),
-        stitching=stitching,
-    )
-    return PROFILES[profile](config, data)
-
-
-def _paper(config: ScotsConfig, data: Trajectories) -> ScotsConfig:
+def _paper(config: ScotsConfig, spec: DatasetSpec) -> ScotsConfig:
     """The paper's sizes and training lengths: for a GPU."""
     return config
 
 
-def _laptop(config: ScotsConfig, data: Trajectories) -> ScotsConfig:
+def _laptop(config: ScotsConfig, spec: DatasetSpec) -> ScotsConfig:
     """Well under an hour on two CPU cores: the constrained embedding, smaller networks, a second-order solver."""
-    few_columns = data.observations.shape[1] <= 8
+    few_columns = spec.columns <= 8
     embedding = replace(
         config.embedding,
         form="constrained",
@@ -126,7 +163,7 @@ def _laptop(config: ScotsConfig, data: Trajectories) -> ScotsConfig:
         depth=4,
         prediction="v",
         frame="chord",
-        hold=0.0,
+        early_arrival=0.0,
         ema=0.999,
         training=replace(
             config.stitcher.training,
@@ -151,13 +188,13 @@ def _laptop(config: ScotsConfig, data: Trajectories) -> ScotsConfig:
     return replace(config, embedding=embedding, stitcher=stitcher, inverse=inverse)
 
 
-def _smoke(config: ScotsConfig, data: Trajectories) -> ScotsConfig:
+def _smoke(config: ScotsConfig, spec: DatasetSpec) -> ScotsConfig:
     """Seconds: every part runs, nothing is learned well. For tests."""
 
     def short(training: TrainingConfig) -> TrainingConfig:
         return replace(training, steps=60, batch_size=64, warmup=5)
 
-    small = _laptop(config, data)
+    small = _laptop(config, spec)
     return replace(
         small,
         trajectories=20,
@@ -168,121 +205,44 @@ def _smoke(config: ScotsConfig, data: Trajectories) -> ScotsConfig:
     )
 
 
-PROFILES: dict[str, Callable[[ScotsConfig, Trajectories], ScotsConfig]] = {
+_PROFILES: dict[Profile, Callable[[ScotsConfig, DatasetSpec], ScotsConfig]] = {
     "smoke": _smoke,
     "laptop": _laptop,
     "paper": _paper,
 }
 
 
-# ----------------------------------------------------------------------------------------------------------- one run
+# ------------------------------------------------------------------------------------------------------- preparation
 
 
-@dataclass(frozen=True)
-class Job(Config):
-    """What decides the bytes of an augmented dataset, and where its inputs are."""
-
-    config: ScotsConfig
-    seed: int
-    source: str  # fingerprint of the data
-    meta: Meta  # of the source
-    inputs: str  # folder: observations, latents and segments as npz, and the index
-    stitcher: str | None  # folders of trained models
-    inverse: str | None
-
-    def runs(self) -> list[range]:
-        """Trajectory numbers of every shard; training first, no shard holds both kinds."""
-        size = max(1, ROWS_PER_SHARD // self.config.stitching.states)
-        train, total = self.config.trajectories, self.config.trajectories + self.config.validation
-        return [
-            range(n, min(n + size, end)) for begin, end in ((0, train), (train, total)) for n in range(begin, end, size)
-        ]
+def train_encoder(data: Trajectories, config: ScotsConfig, seed: int) -> StateEncoder:
+    """The state encoder that segments are searched with: from the cache, or trained now."""
+    if config.encoder == "raw":
+        return RawState(data)
+    return load_or_train(TemporalDistance, config.embedding, data, seed, "embedding")
 
 
-def augment(
-    data: Trajectories, config: ScotsConfig, *, seed: int = 0, out: Path | None = None, workers: int | None = None
-) -> Trajectories:
-    """Compose long trajectories from a dataset, and a validation set from more walks over the same segments.
-
-    Written to `out` (by default among the artifacts) as it goes; the same call continues an interrupted run.
-    """
-    states = config.stitching.states
-    size = f"{config.trajectories:,} + {config.validation:,} trajectories of {states:,} states"
-    console.print(f"{data.meta.dataset or 'this data'}: {size}, {_megabytes(data, config):,.0f} MB", soft_wrap=True)
-    job = job_of(data, config, seed)
-    target = out or augmented_path(job)
-    meta = _described(job)
-    if finished(target, job):
-        return formats.read(target)
-    with clocked(augmented_path(job).parent):
-        prepare(data, job)
-        shards = Shards.beside(target, job.fingerprint(), job.runs())
-        shards.complete(_worker, (job,), workers=workers, label="stitching", weight=states, unit="states")
-        train = [run for run in shards.runs if run.start < config.trajectories]
-        shards.write(train, meta, target)
-        shards.write(shards.runs[len(train) :], meta, validation_path(target))
-        shards.remove()
-    return formats.read(target)
-
-
-def augmented_path(job: Job) -> Path:
-    """Where the augmented data of a job is, unless it was told to be elsewhere."""
-    return artifact("augmented", job.to_json()) / "augmented.npz"
-
-
-def finished(target: Path, job: Job) -> bool:
-    """Whether a file and its twin are what a job makes."""
-    there = target.exists() and validation_path(target).exists()
-    return there and formats.read_meta(target) == _described(job)
-
-
-def _megabytes(data: Trajectories, config: ScotsConfig) -> float:
-    """Size of both files: states and actions as float32, one row number, three scores and a flag per row."""
-    columns = data.observations.shape[1] + (0 if data.actions is None else data.actions.shape[1])
-    rows = (config.trajectories + config.validation) * config.stitching.states
-    return rows * (4 * columns + 8 + 12 + 1) / 1e6
-
-
-def job_of(data: Trajectories, config: ScotsConfig, seed: int) -> Job:
-    """The job that augments a dataset; nothing is done yet."""
-    stitching = config.stitching
-    settings = [
-        stitching.segment,
-        stitching.min_displacement,
-        stitching.index,
-        config.encoder,
-        config.embedding.to_json(),
-    ]
-    source = data.fingerprint()
-    inputs = artifact("segments", source, str(seed), *map(str, settings))
-    return Job(
-        config=config,
-        seed=seed,
-        source=source,
-        meta=data.meta,
-        inputs=str(inputs),
-        stitcher=str(model_folder(Stitcher, config.stitcher, source, seed)) if config.refine else None,
-        inverse=str(model_folder(InverseDynamics, config.inverse, source, seed)) if data.actions is not None else None,
-    )
-
-
-def prepare(data: Trajectories, job: Job) -> None:
-    """Train what has to be trained, embed every row, and index the segments; each is done once and kept."""
-    config, seed, inputs = job.config, job.seed, Path(job.inputs)
-    encoder: Encoder
-    if config.encoder == "temporal":
-        encoder = trained(TemporalDistance, config.embedding, data, seed, "embedding")
-    else:
-        encoder = RawState(data)
-    if not (inputs / "index").exists():
-        _index(data, encoder, config.stitching, seed, inputs)
+def prepare(data: Trajectories, config: ScotsConfig, seed: int) -> None:
+    """Train the networks, embed every row and index the segments; what is in the cache is not made again."""
+    encoder = train_encoder(data, config, seed)
+    folder = segments_folder(config, data.fingerprint(), seed)
+    if not (folder / "index").exists():
+        _index(data, encoder, config.stitching, seed, folder)
     if config.refine:
-        trained(Stitcher, config.stitcher, data, seed, "stitcher")
+        load_or_train(Stitcher, config.stitcher, data, seed, "stitcher", {"segment": config.stitching.segment})
     if data.actions is not None:
-        trained(InverseDynamics, config.inverse, data, seed, "inverse dynamics")
+        load_or_train(InverseDynamics, config.inverse, data, seed, "inverse dynamics")
 
 
-def _index(data: Trajectories, encoder: Encoder, config: StitchingConfig, seed: int, folder: Path) -> None:
+def segments_folder(config: ScotsConfig, source: str, seed: int) -> Path:
+    """Where the latents, segments and index of a dataset are: what decides them and nothing else names the folder."""
+    stitching = config.stitching
+    choices = [stitching.segment, stitching.min_displacement, stitching.index, config.encoder]
+    key = key_of("segments", source, str(seed), *map(str, choices), config.embedding.to_json())
+    return artifact_folder("segments", key)
+
+
+def _index(data: Trajectories, encoder: StateEncoder, config: StitchingConfig, seed: int, folder: Path) -> None:
     latents = encoder.encode(data.observations)
     segments = segment_starts(data, config.segment, config.min_displacement)
     index = SegmentIndex.build(latents[segments], config.index, seed)
@@ -295,86 +255,131 @@ def _index(data: Trajectories, encoder: Encoder, config: StitchingConfig, seed: 
     members = {"observations": data.observations, "latents": latents, "segments": segments}
     with atomic(folder / "inputs.npz") as temporary:
         write_npz(temporary, {**members, "episodes": data.episode_of(segments)})
+    if data.meta.position:
+        Support.of(data).save(folder / "support.npz")  # for the search of plans that are learned from what is stitched
     index.save(folder / "index")
 
 
-def _worker(job: Job) -> Make:
-    """What a worker process keeps: the memory-mapped inputs, the index, and the two networks."""
-    torch.set_num_threads(1)
-    inputs, config, seeds = read_npz(Path(job.inputs) / "inputs.npz"), job.config, Seeds(job.seed)
-    observations, latents, segments = (inputs[name] for name in ("observations", "latents", "segments"))
-    index = SegmentIndex.load(Path(job.inputs) / "index")
-    stitcher = Stitcher.load(Path(job.stitcher)) if job.stitcher else None
-    inverse = InverseDynamics.load(Path(job.inverse)) if job.inverse else None
+# ---------------------------------------------------------------------------------------------------------- stitching
 
-    def make(run: range) -> dict[str, Array]:
-        chosen = walk(latents, segments, index, config.stitching, seeds, run, inputs["episodes"])
-        rows = assemble(chosen.segments, config.stitching.segment)
-        states = observations[rows]  # (B, T, O)
-        if stitcher is not None:
-            states = refine(states, stitcher, seeds, run, job.meta.quaternions)
-        arrays = {"observations": states, "source": rows, "scores": _scores(chosen, config.stitching.segment)}
-        if inverse is not None:
-            arrays["actions"] = np.concatenate([inverse.label(states[n : n + 1]) for n in range(len(states))])
-        arrays["terminals"] = np.broadcast_to(np.arange(states.shape[1]) == states.shape[1] - 1, states.shape[:2])
-        return {name: values.reshape(-1, *values.shape[2:]) for name, values in arrays.items()}
 
-    return make
+@dataclass(frozen=True)
+class StitchingJob(ShardedJob):
+    """Everything that decides the bytes of a stitched dataset; where its inputs are follows from it."""
+
+    config: ScotsConfig
+    seed: int
+    source: str  # fingerprint of the data
+    labels_actions: bool
+    meta: Meta  # of the finished file
+
+    def described(self, validation: bool) -> Meta:
+        """The meta of both files."""
+        return self.meta
+
+    def megabytes(self, data: Trajectories) -> float:
+        """Size of both files: states and actions as float32; one row number, three scores and a flag per row."""
+        columns = data.observations.shape[1] + (0 if data.actions is None else data.actions.shape[1])
+        return (self.episodes + self.validation) * self.states * (4 * columns + 8 + 12 + 1) / 1e6
+
+    def worker(self) -> Make:
+        """The memory-mapped inputs, the index and the networks, and a function from trajectory numbers to rows."""
+        torch.set_num_threads(1)
+        config, seeds, stitching = self.config, Seeds(self.seed), self.config.stitching
+        folder = segments_folder(config, self.source, self.seed)
+        inputs, index = read_npz(folder / "inputs.npz"), SegmentIndex.load(folder / "index")
+        observations, latents, segments = (inputs[name] for name in ("observations", "latents", "segments"))
+        stitcher, inverse = self._stitcher(), self._inverse_dynamics()
+
+        def make(run: range) -> dict[str, Array]:
+            chosen = walk(latents, segments, index, stitching, seeds, run, inputs["episodes"])
+            rows = assemble(chosen.segments, stitching.segment)
+            states = observations[rows]  # (B, T, O)
+            if stitcher is not None:
+                states = refine(states, stitcher, seeds, run, self.meta.quaternions)
+            arrays = {"observations": states, "source": rows, "scores": _scores(chosen, stitching.segment)}
+            if inverse is not None:
+                arrays["actions"] = np.concatenate([inverse.label(states[n : n + 1]) for n in range(len(states))])
+            last = np.arange(states.shape[1]) == states.shape[1] - 1
+            arrays["terminals"] = np.broadcast_to(last, states.shape[:2])
+            return {name: values.reshape(-1, *values.shape[2:]) for name, values in arrays.items()}
+
+        return make
+
+    def _stitcher(self) -> Stitcher | None:
+        if not self.config.refine:
+            return None
+        sizes = {"segment": self.config.stitching.segment}
+        return Stitcher.load(model_folder(Stitcher, self.config.stitcher, self.source, self.seed, sizes))
+
+    def _inverse_dynamics(self) -> InverseDynamics | None:
+        if not self.labels_actions:
+            return None
+        return InverseDynamics.load(model_folder(InverseDynamics, self.config.inverse, self.source, self.seed))
 
 
 def refine(states: Array, stitcher: Stitcher, seeds: Seeds, run: range, quaternions: tuple[int, ...] = ()) -> Array:
-    """Regenerate what lies between segment ends (Eq. 12) in composed trajectories (B, T, O); the ends stay as they are.
+    """Regenerate the states between segment ends (Eq. 12) of stitched trajectories (B, T, O); the ends are kept.
 
     Trajectory n draws its noise from its own stream.
     """
-    stride = stitcher.config.segment - 1
+    stride = stitcher.sizes["segment"] - 1
     stops = states[:, ::stride]
     ends = np.stack([stops[:, :-1], stops[:, 1:]], axis=2)  # (B, S, 2, O)
     refined = states.copy()
-    for place, number in enumerate(run):
+    for row, number in enumerate(run):
         generator = torch.Generator().manual_seed(seeds.integer("refine", number))
         pieces = [
-            stitcher.refine(ends[place, n : n + REFINED_TOGETHER], generator)
-            for n in range(0, ends.shape[1], REFINED_TOGETHER)
+            stitcher.refine(ends[row, n : n + REFINE_BATCH], generator) for n in range(0, ends.shape[1], REFINE_BATCH)
         ]
         inner = unit_quaternions(np.concatenate(pieces)[:, :-1], quaternions)
-        refined[place, :-1] = inner.reshape(-1, states.shape[2])
+        refined[row, :-1] = inner.reshape(-1, states.shape[2])
     refined[:, ::stride] = stops
     return refined
 
 
 def _scores(chosen: Walk, segment: int) -> Array:
-    """Progress, novelty and score of the segment each state came with (B, T, 3)."""
+    """Progress, novelty and score of the segment that each state came with (B, T, 3)."""
     terms = np.stack([chosen.progress, chosen.novelty, chosen.score], axis=2)  # (B, S, 3)
     repeated = np.repeat(terms, segment - 1, axis=1)
     return np.concatenate([terms[:, :1], repeated], axis=1)
 
 
+# ------------------------------------------------------------------------------------------- looking back from the data
+
+
 @dataclass(frozen=True)
 class Stitched:
-    """How augmented data was made."""
+    """How stitched data was made."""
 
     config: ScotsConfig
     seed: int
     source: str  # fingerprint of the data that was stitched
 
     def embedding(self) -> TemporalDistance | None:
-        """The embedding it was searched in, if it is still among the artifacts."""
-        return found(TemporalDistance, self.config.embedding, self.source, self.seed)
+        """The embedding that it was searched with, if it was learned and is in the cache."""
+        if self.config.encoder != "temporal":
+            return None
+        return load_cached(TemporalDistance, self.config.embedding, self.source, self.seed)
+
+    def support(self) -> Support | None:
+        """The support of the data that was stitched, if it is in the cache."""
+        path = segments_folder(self.config, self.source, self.seed) / "support.npz"
+        return Support.load(path) if path.exists() else None
+
+    def inverse_dynamics(self) -> InverseDynamics | None:
+        """The model that labelled its actions, if it is in the cache."""
+        return load_cached(InverseDynamics, self.config.inverse, self.source, self.seed)
+
+    def inputs(self) -> Path | None:
+        """The folder of latents, segments and index, if it is in the cache."""
+        folder = segments_folder(self.config, self.source, self.seed)
+        return folder if (folder / "index").exists() else None
 
 
 def stitched_by(meta: Meta) -> Stitched | None:
-    """What augmented data says of how it was made, if it was made here."""
-    step = next((step for step in reversed(meta.provenance) if {"config", "seed", "source"} <= set(step)), None)
-    return Stitched(ScotsConfig.from_dict(step["config"]), int(step["seed"]), str(step["source"])) if step else None
-
-
-def _described(job: Job) -> Meta:
-    step: dict[str, Any] = {
-        "origin": "stitched here",
-        "config": job.config.to_dict(),
-        "seed": job.seed,
-        "source": job.source,
-        "versions": {name: version(name) for name in ("scots", "torch", "faiss-cpu")},
-    }
-    return replace(job.meta, provenance=(*job.meta.provenance, step))
+    """How data was stitched, if SCoTS was the last that augmented it."""
+    step = meta.augmentation
+    if step is None or not str(step["augmenter"]).startswith("scots"):
+        return None
+    return Stitched(ScotsConfig.from_dict(step["config"]), int(step["seed"]), str(step["source"]))

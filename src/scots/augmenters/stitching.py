@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -18,24 +18,6 @@ from scots.augmenters.index import Displacement, IndexKind, SegmentIndex, blocks
 from scots.core.config import Config, Seeds
 from scots.core.errors import BadInput
 from scots.data.trajectories import Array
-
-RECIPES: dict[str, dict[str, Any]] = {
-    "paper": {
-        "score_scale": "raw",
-        "memory": "states",
-        "first": "sampled",
-        "index": "ivf",
-        "min_displacement": None,
-    },
-    "official": {
-        "score_scale": "zscore",
-        "memory": "endpoints",
-        "first": "nearest",
-        "index": "exact",
-        "min_displacement": 2.0,
-    },
-}
-"""Fields of `StitchingConfig` on which the paper's text and its official code differ."""
 
 _OVERSAMPLING = 4  # candidates to search per candidate to keep, before those of the same episode are dropped
 _MAX_BATCH = 4096  # trajectories per batch

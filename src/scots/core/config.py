@@ -7,6 +7,7 @@ import hashlib
 import json
 import types
 import typing
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Self, Union, get_args, get_origin, get_type_hints
 
@@ -20,7 +21,7 @@ Profile = Literal["smoke", "laptop", "paper"]
 
 @dataclass(frozen=True)
 class Config:
-    """Base of every config: strict JSON both ways, changed copies by dotted path, a fingerprint of the content."""
+    """Base of every config: strict JSON both ways, checked copies by dotted path, a fingerprint of the content."""
 
     def to_dict(self) -> dict[str, Any]:
         """The config as plain JSON values."""
@@ -57,17 +58,56 @@ class Config:
         text = type(self).__name__ + self.to_json()
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
-    def but(self, path: str, value: Any) -> Self:
-        """A copy with one field changed, named by a dotted path: `config.but("stitcher.depth", 4)`."""
+    def replace_at(self, path: str, value: Any) -> Self:
+        """A copy with one field replaced, named by a dotted path: `config.replace_at("stitcher.depth", 4)`.
+
+        This is the only way configs are changed by name (command line, Python, recipes, tables), so the value is
+        checked here: against the type of the field, and by the checks of every config on the path.
+        """
         name, _, rest = path.partition(".")
-        if name not in {field.name for field in dataclasses.fields(self)}:
-            raise BadInput(f"{type(self).__name__} has no field {name!r}")
-        if rest:
-            inner = getattr(self, name)
-            if not isinstance(inner, Config):
-                raise BadInput(f"{type(self).__name__}.{name} has no fields, so {rest!r} cannot be set")
-            value = inner.but(rest, value)
+        hint = get_type_hints(type(self)).get(name)
+        if hint is None:
+            known = ", ".join(field.name for field in dataclasses.fields(self))
+            raise BadInput(f"{type(self).__name__} has no field {name!r}; it has {known}")
+        if not rest:
+            value = _parse(hint, value, f"{type(self).__name__}.{name}")
+        elif isinstance(inner := getattr(self, name), Config):
+            value = inner.replace_at(rest, value)
+        else:
+            raise BadInput(f"{type(self).__name__}.{name} has no fields, so {rest!r} cannot be set")
         return dataclasses.replace(self, **{name: value})
+
+    def replace_all(self, changes: Mapping[str, Any]) -> Self:
+        """A copy with several fields replaced, each named by a dotted path."""
+        config = self
+        for path, value in changes.items():
+            config = config.replace_at(path, value)
+        return config
+
+    def changes_from(self, other: Self) -> dict[str, Any]:
+        """Where this config differs from another of its class: dotted path -> plain value here."""
+        changes: dict[str, Any] = {}
+        for field in dataclasses.fields(self):
+            here, there = getattr(self, field.name), getattr(other, field.name)
+            if isinstance(here, Config) and type(here) is type(there):
+                changes |= {f"{field.name}.{path}": value for path, value in here.changes_from(there).items()}
+            elif here != there:
+                changes[field.name] = _plain(here)
+        return changes
+
+
+def parse_changes(assignments: Sequence[str]) -> dict[str, Any]:
+    """Turn `path=value` words of a command line into a dict; values are JSON, anything else is text."""
+    changes = {}
+    for assignment in assignments:
+        path, equals, text = assignment.partition("=")
+        if not equals or not path:
+            raise BadInput(f"{assignment!r}: expected a setting and its value, such as stitching.novelty_weight=4")
+        try:
+            changes[path] = json.loads(text)
+        except json.JSONDecodeError:
+            changes[path] = text
+    return changes
 
 
 def _plain(value: Any) -> Any:
@@ -83,7 +123,7 @@ def _plain(value: Any) -> Any:
 def _parse(hint: Any, value: Any, where: str) -> Any:
     """Check a JSON value against a type hint and build what the hint names."""
     origin, arguments = get_origin(hint), get_args(hint)
-    if hint is Any:
+    if hint is Any or (isinstance(hint, type) and issubclass(hint, Config) and isinstance(value, hint)):
         return value
     if origin in (Union, types.UnionType):
         if value is None and type(None) in arguments:

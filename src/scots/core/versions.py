@@ -14,8 +14,9 @@ import scots
 @cache
 def code_version() -> str:
     """The commit of this checkout, with "+changes" where tracked files differ from it; else the released version."""
-    folder = Path(__file__).parent
+    folder = Path(scots.__file__).parent
     try:
+        _git(folder, "ls-files", "--error-unmatch", "__init__.py")  # not an installation inside another project
         commit = _git(folder, "rev-parse", "--short=12", "HEAD")
         return commit + ("+changes" if _git(folder, "status", "--porcelain", "--untracked-files=no", ".") else "")
     except (OSError, subprocess.CalledProcessError):

@@ -1,7 +1,7 @@
-"""Long work in numbered items, done in shards by worker processes: killable at any moment, same bytes for any workers.
+"""Datasets made in shards by worker processes: killable at any moment, the same bytes for any number of workers.
 
-Item n of a job is a function of the job and n alone. A shard is a run of items; each is written atomically under a name
-that says which items it holds, so what is there is whole and what is missing is simply done again.
+Episode n of a job is a function of the job and of n alone. A shard is a run of episodes, written atomically under a
+name that says which episodes it holds, so a shard that exists is complete and a missing one is simply made again.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import os
 import shutil
 import sys
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
@@ -20,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from scots.core.config import Config
 from scots.core.console import console, progress
 from scots.core.errors import BadInput
 from scots.core.files import atomic
@@ -28,7 +30,62 @@ from scots.data.npz import Blocks, read_npz, write_npz
 from scots.data.trajectories import Array, Meta
 
 Make = Callable[[range], dict[str, Array]]
-"""Computes the arrays of a run of items."""
+"""Computes the arrays of a run of episodes."""
+
+ROWS_PER_SHARD = 10_000
+
+
+@dataclass(frozen=True)
+class ShardedJob(Config, ABC):
+    """Everything that decides the bytes of a dataset and its validation twin. Subclasses say how they are made.
+
+    It holds no path, so its fingerprint names the same work wherever the files are.
+    """
+
+    episodes: int  # training episodes; the validation twin has a tenth
+    states: int  # rows per episode
+
+    @property
+    def validation(self) -> int:
+        """Episodes of the validation twin."""
+        return max(1, self.episodes // 10)
+
+    @abstractmethod
+    def described(self, validation: bool) -> Meta:
+        """The meta of the finished file, or of its validation twin."""
+
+    @abstractmethod
+    def worker(self) -> Make:
+        """What a worker process computes shards with; called once in each."""
+
+    def runs(self) -> list[range]:
+        """Episode numbers of every shard, training episodes first; no shard holds both kinds."""
+        size = max(1, ROWS_PER_SHARD // self.states)
+        total = self.episodes + self.validation
+        parts = ((0, self.episodes), (self.episodes, total))
+        return [range(n, min(n + size, end)) for begin, end in parts for n in range(begin, end, size)]
+
+    def shards(self, out: Path) -> Shards:
+        """The shards that will be joined into `out`."""
+        return Shards.beside(out, self.fingerprint(), self.runs())
+
+    def is_done(self, out: Path) -> bool:
+        """Whether both files exist and say that this very job made them."""
+        files = {out: self.described(validation=False), validation_path(out): self.described(validation=True)}
+        return all(path.exists() and formats.read_meta(path) == meta for path, meta in files.items())
+
+    def run(self, out: Path, *, workers: int | None, label: str, unit: str) -> None:
+        """Make the dataset and its validation twin; an interrupted run of the same job is continued."""
+        shards = self.shards(out)
+        shards.complete(_work_on, (self,), workers=workers, label=label, weight=self.states, unit=unit)
+        training = [run for run in shards.runs if run.start < self.episodes]
+        shards.write(training, self.described(validation=False), out)
+        shards.write(shards.runs[len(training) :], self.described(validation=True), validation_path(out))
+        shards.remove()
+
+
+def _work_on(job: ShardedJob) -> Make:
+    return job.worker()
 
 
 @dataclass(frozen=True)
@@ -48,7 +105,7 @@ class Shards:
         return self.folder / f"{run.start:06d}-{run.stop:06d}.npz"
 
     def pending(self) -> list[range]:
-        """The runs that are still to be done."""
+        """The runs whose shards are still missing."""
         return [run for run in self.runs if not self.path(run).exists()]
 
     def complete(
@@ -61,15 +118,15 @@ class Shards:
         weight: int,
         unit: str,
     ) -> None:
-        """Do what is pending: each worker calls `prepare(*arguments)` once and the result for every shard it takes.
+        """Make what is missing: each worker calls `prepare(*arguments)` once, then its result for every shard it takes.
 
-        `weight` units of progress are counted per item.
+        Progress counts `weight` units per episode.
         """
         pending = self.pending()
         if not pending:
             return
         if len(pending) < len(self.runs):
-            console.print(f"continuing: {len(self.runs) - len(pending)} of {len(self.runs)} shards are there")
+            console.print(f"continuing: {len(self.runs) - len(pending)} of {len(self.runs)} shards are done")
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -89,7 +146,7 @@ class Shards:
                     raise
 
     def write(self, runs: Sequence[range], meta: Meta, out: Path) -> None:
-        """Stream the arrays of these runs, in order, into one OGBench file; another format is converted from it."""
+        """Stream the arrays of these runs, in order, into one OGBench npz file; other formats are converted from it."""
         first = read_npz(self.path(runs[0]))
         members: dict[str, Array | Blocks] = {name: self._joined(name, runs) for name in first}
         members["meta"] = np.array(meta.to_json())
@@ -134,7 +191,7 @@ def single_threaded() -> Iterator[None]:
 def hidden_main() -> Iterator[None]:
     """Keep spawned processes from importing the program that started them.
 
-    They need nothing from it, and a plain script without a `__main__` guard would start itself again in each of them.
+    They need nothing from it, and a script without a `__main__` guard would start itself again in each of them.
     """
     names: dict[str, Any] = vars(sys.modules["__main__"])
     hidden: dict[str, Any] = {name: names[name] for name in ("__file__", "__spec__") if name in names}
@@ -155,7 +212,7 @@ def _prepare(prepare: Callable[..., Make], arguments: tuple[Any, ...]) -> None:
 
 
 def _end_with_parent() -> None:
-    """A worker whose parent was killed would wait for work for ever: its siblings keep the queue open."""
+    """Exit when the parent dies: its siblings keep the queue open, so the worker would wait for work forever."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()

@@ -22,8 +22,6 @@ from scots.core.errors import BadInput
 
 Array = npt.NDArray[Any]
 
-USUAL_POSITION = (0, 1)  # adds nothing to fingerprints: what was made from mazes before keeps its name
-
 ROW_FIELDS: dict[str, tuple[int, type]] = {
     "observations": (2, np.float32),
     "actions": (2, np.float32),
@@ -44,16 +42,20 @@ class Meta(Config):
     dataset: str | None = None  # id, such as "pointmaze-giant-stitch-v0"
     environment: str | None = None  # id of the environment the data came from, if any
     columns: tuple[str, ...] = ()  # names of the observation columns
-    position: tuple[int, ...] = ()  # observation columns that are a place: what is drawn, planned and covered
+    position: tuple[int, ...] = ()  # observation columns that are the position: what is drawn, planned and covered
     quaternions: tuple[int, ...] = ()  # first column of each unit quaternion
     maze: tuple[str, ...] = ()  # text of the maze file, for a custom maze
     provenance: tuple[dict[str, Any], ...] = ()  # one entry per step that made this data, oldest first
 
     @property
-    def stitching(self) -> dict[str, Any] | None:
-        """The config of the stitching that made this data, or none if it was not stitched."""
-        steps = [step for step in self.provenance if step.get("origin") == "stitched here"]
-        return steps[-1].get("config", {}) if steps else None
+    def origin(self) -> str:
+        """Where the data came from, step by step: "collected here, augmented here"."""
+        return ", ".join(str(step.get("origin", "unknown")) for step in self.provenance) or "unknown"
+
+    @property
+    def augmentation(self) -> dict[str, Any] | None:
+        """The provenance entry of the augmenter that made this data, or None for data as it was recorded."""
+        return next((step for step in reversed(self.provenance) if "augmenter" in step), None)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -168,24 +170,22 @@ class Trajectories:
             changes["terminated"] = self.terminated[chosen]
         return dataclasses.replace(self, **changes)
 
-    def but_meta(self, **changes: Any) -> Self:
-        """The same rows with some meta fields changed."""
+    def with_meta(self, **changes: Any) -> Self:
+        """The same rows with some fields of `meta` replaced."""
         return dataclasses.replace(self, meta=dataclasses.replace(self.meta, **changes))
 
     def fingerprint(self) -> str:
-        """Sixteen hex digits of the content: episodes, observations, actions, and which columns are the position."""
+        """Sixteen hex digits of all that a model may learn from: episodes, rows, terminations, position columns."""
         return self._fingerprint
 
     @cached_property
     def _fingerprint(self) -> str:
         digest = hashlib.blake2b(digest_size=8)
-        for values in (self.offsets, self.observations, self.actions):
-            if values is not None:
-                digest.update(str(values.shape).encode())
+        for name in ("offsets", "observations", "actions", "rewards", "terminated"):
+            if (values := getattr(self, name)) is not None:
+                digest.update(f"{name} {values.shape} {values.dtype}".encode())
                 digest.update(np.ascontiguousarray(values).data)
-        position = tuple(map(int, self.meta.position))
-        if position != USUAL_POSITION:
-            digest.update(str(position).encode())
+        digest.update(f"position {[int(column) for column in self.meta.position]}".encode())
         return digest.hexdigest()
 
     def save(self, path: str | Path, format: str | None = None) -> None:

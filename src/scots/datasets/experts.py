@@ -67,10 +67,10 @@ def measure_ant(folder: Path = SHIPPED, episodes: int = 200, seed: int = 0) -> d
     """
     from scots.core.config import Seeds
     from scots.datasets.collect import MazeWalker
-    from scots.envs.ogbench import PROTOCOLS, meta_of
+    from scots.datasets.specs import maze_collection
 
-    protocol = PROTOCOLS["antmaze-giant-stitch-v0"]
-    walker = MazeWalker(protocol, meta_of(protocol), AntActor(folder))
+    spec = maze_collection("ant", "giant", "stitch")
+    walker = MazeWalker(spec, spec.meta(), AntActor(folder))
     reached, steps_to_reach, speeds, falls, on_back = [], [], [], 0, 0
     with progress("measuring the ant", episodes, "episodes") as bar:
         for index in range(episodes):
@@ -91,7 +91,7 @@ def measure_ant(folder: Path = SHIPPED, episodes: int = 200, seed: int = 0) -> d
         "reached_within_1m": float(np.mean(reached)),
         "median_steps_to_reach": float(np.median(steps_to_reach)),
         "metres_per_step_along_command": float(np.mean(speeds)),
-        "falls_per_1000_steps": 1000 * falls / (episodes * (protocol.states - 1)),
+        "falls_per_1000_steps": 1000 * falls / (episodes * (spec.states - 1)),
         "ended_on_back": on_back / episodes,
     }
 

@@ -1,105 +1,71 @@
-"""The OGBench mazes: which datasets there are, how each was collected, and the environments behind them."""
+"""The mazes of OGBench in real MuJoCo, those of its benchmark and those of a user's own."""
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Self
 
 import numpy as np
 
-from scots.core.config import Config
 from scots.core.errors import BadInput, require
 from scots.data.trajectories import Array, Meta
-from scots.envs.maze import MAZES, Maze, parse_maze
+from scots.envs.base import MazeEnvironment, Step, Task, cell_of, numbered_tasks
+from scots.envs.maze import MAZES, Maze, maze_of, parse_maze
 from scots.envs.rendering import choose_gl_backend
 
 
-@dataclass(frozen=True)
-class Protocol(Config):
-    """How a maze dataset is collected (OGBench's own settings, by dataset)."""
+class OGBenchMaze(MazeEnvironment):
+    """A point or an ant in a maze. Only success ends an episode."""
 
-    agent: Literal["point", "ant"]
-    maze: str  # a key of MAZES, or the name of a custom maze
-    kind: Literal["stitch", "navigate", "explore"]
-    episodes: int  # training episodes; the validation twin has a tenth
-    states: int  # rows per episode
-    noise: float  # standard deviation added to the action
+    packages = ("mujoco", "ogbench")
 
-    @property
-    def id(self) -> str:
-        """The dataset id."""
-        return f"{self.agent}maze-{self.maze}-{self.kind}-v0"
+    def __init__(self, meta: Meta, simulator: Any) -> None:
+        self._simulator = simulator
+        self._has_portals = self.maze(meta).name == "teleport"
 
-    @property
-    def environment(self) -> str:
-        """The environment id."""
-        return f"{self.agent}maze-{self.maze}-v0"
+    @classmethod
+    def maze(cls, meta: Meta) -> Maze:
+        """The maze of a dataset."""
+        if (maze := maze_of(meta)) is None:
+            raise BadInput(f"{meta.environment}: unknown maze; known are {', '.join(MAZES)}, or give --maze FILE")
+        return maze
 
-    @property
-    def row_bytes(self) -> int:
-        """Bytes of one row on disk: observation, action, qpos, qvel as float32 and one flag."""
-        return 4 * (2 + 2 + 2 + 2) + 1 if self.agent == "point" else 4 * (29 + 8 + 15 + 14) + 1
+    @classmethod
+    def tasks(cls, meta: Meta) -> tuple[Task, ...]:
+        """The tasks of the maze; those of the teleport maze cross portals, so only the simulator knows them."""
+        if cls.maze(meta).name != "teleport":
+            return super().tasks(meta)
+        infos = make_simulator(meta).task_infos
+        return numbered_tasks([(cell_of(info["init_ij"]), cell_of(info["goal_ij"])) for info in infos], meta)
 
+    @classmethod
+    def make(cls, meta: Meta, count: int) -> list[Self]:
+        """Environments that share one compiled model."""
+        simulator = make_simulator(meta)
+        return [cls(meta, share_model(simulator)) for _ in range(count)]
 
-def _protocol(agent: Literal["point", "ant"], maze: str, kind: Literal["stitch", "navigate", "explore"]) -> Protocol:
-    episodes, states = {"stitch": (5000, 201), "navigate": (1000, 1001), "explore": (10000, 501)}[kind]
-    if kind == "navigate" and maze == "giant":
-        episodes, states = 500, 2001
-    noise = 1.0 if kind == "explore" else {"point": 0.5, "ant": 0.2}[agent]
-    return Protocol(agent, maze, kind, episodes, states, noise)
+    def reset(self, task: Task, rng: np.random.Generator) -> tuple[Array, Array]:
+        """Begin near the start cell; start and goal are jittered as OGBench does."""
+        self._rng = rng
+        seed_simulator(self._simulator, rng)
+        cells = {"init_ij": cell_of(task.start), "goal_ij": cell_of(task.goal)}
+        observation, info = self._simulator.reset(options={"task_info": cells})
+        return observation.astype(np.float32), info["goal"].astype(np.float32)
 
-
-PROTOCOLS: dict[str, Protocol] = {
-    protocol.id: protocol
-    for protocol in [
-        *(_protocol("point", maze, kind) for kind in ("stitch", "navigate") for maze in MAZES),
-        *(_protocol("ant", maze, kind) for kind in ("stitch", "navigate") for maze in MAZES),
-        *(_protocol("ant", maze, "explore") for maze in ("medium", "large", "teleport")),
-    ]
-}
-"""Every dataset that can be collected here: id -> protocol."""
-
-_ID = re.compile(r"(point|ant)maze-([\w.]+)-(stitch|navigate|explore)-v0$")
-
-
-def custom_protocol(dataset: str, maze: Maze) -> Protocol:
-    """The protocol of a dataset id in a custom maze: the id's size is replaced by the maze's name."""
-    if not (match := _ID.match(dataset)):
-        raise BadInput(
-            f"{dataset}: with --maze the id must look like pointmaze-NAME-stitch-v0 or antmaze-NAME-explore-v0"
-        )
-    agent, _, kind = match.groups()
-    return _protocol(agent, maze.name, kind)  # type: ignore[arg-type]
+    def step(self, action: Array) -> Step:
+        """Take an action; the point obeys actions of any size, so they are clipped to the range of the data."""
+        if self._has_portals:  # exits are drawn from numpy's global generator, which all environments here share
+            np.random.seed(self._rng.integers(2**31))
+        observation, reward, _, _, info = self._simulator.step(np.clip(action, -1, 1).astype(np.float64))
+        success = bool(info["success"])
+        return Step(observation.astype(np.float32), float(reward), success, success)
 
 
-def meta_of(protocol: Protocol, maze: Maze | None = None, provenance: tuple[dict[str, Any], ...] = ()) -> Meta:
-    """What is known of a dataset from its protocol alone; `maze` only for a custom one."""
-    ant = (
-        "x",
-        "y",
-        "z",
-        "qw",
-        "qx",
-        "qy",
-        "qz",
-        *(f"joint_{n}" for n in range(8)),
-        *(f"velocity_{n}" for n in range(14)),
-    )
-    return Meta(
-        dataset=protocol.id,
-        environment=protocol.environment,
-        columns=("x", "y") if protocol.agent == "point" else ant,
-        position=(0, 1),
-        quaternions=() if protocol.agent == "point" else (3,),
-        maze=maze.to_text() if maze else (),
-        provenance=provenance,
-    )
+# --------------------------------------------------------------------------------------------------------- simulators
 
 
-def make_environment(meta: Meta, **options: Any) -> Any:
-    """The unwrapped maze environment a dataset belongs to: real MuJoCo, no step limit of its own."""
+def make_simulator(meta: Meta, **options: Any) -> Any:
+    """The unwrapped OGBench environment that a dataset belongs to: real MuJoCo, without a step limit."""
     choose_gl_backend()
     module = require("ogbench.locomaze.maze", "ogbench")
     agent, _, rest = (meta.environment or "").partition("maze-")
@@ -118,15 +84,15 @@ def make_environment(meta: Meta, **options: Any) -> Any:
     return environment
 
 
-def twin_environment(environment: Any) -> Any:
-    """Another maze environment of the same compiled model, with a state of its own.
+def share_model(environment: Any) -> Any:
+    """Another simulator with the same compiled model and a state of its own.
 
-    All twins share the mark of the goal, which nothing collides with: pictures of them would show that of the last.
+    They share the goal marker, which nothing collides with: rendered, each would show that of the last reset.
     """
     mujoco = require("mujoco", "ogbench")
-    twin = object.__new__(type(environment))  # copying would make it anew, model and all
-    twin.__dict__.update(environment.__dict__, data=mujoco.MjData(environment.model))
-    return twin
+    other = object.__new__(type(environment))  # its constructor would compile the model again
+    other.__dict__.update(environment.__dict__, data=mujoco.MjData(environment.model))
+    return other
 
 
 def _custom(module: Any, agent: str, maze: Maze, options: dict[str, Any]) -> Any:
@@ -154,8 +120,8 @@ def _custom(module: Any, agent: str, maze: Maze, options: dict[str, Any]) -> Any
     return CustomMaze(maze_type="medium", **options)
 
 
-def seed_environment(environment: Any, rng: np.random.Generator) -> None:
-    """Tie all randomness of a maze environment to one generator.
+def seed_simulator(environment: Any, rng: np.random.Generator) -> None:
+    """Tie all randomness of a simulator to one generator.
 
     OGBench draws start and goal jitter and portal exits from numpy's global generator, so that one is seeded too.
     """
@@ -168,10 +134,3 @@ def seed_environment(environment: Any, rng: np.random.Generator) -> None:
 def unit_vector(vector: Array) -> Array:
     """The direction of a 2-vector, as OGBench scales it: a vanishing one stays near zero."""
     return vector / (np.sqrt(vector[0] * vector[0] + vector[1] * vector[1]) + 1e-6)
-
-
-def with_episodes(protocol: Protocol, episodes: int | None) -> Protocol:
-    """The protocol at another size."""
-    if episodes is not None and episodes < 1:
-        raise BadInput(f"--episodes {episodes}: at least one episode is needed")
-    return protocol if episodes is None else replace(protocol, episodes=episodes)

@@ -8,17 +8,15 @@ from __future__ import annotations
 
 from collections import deque
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 
-from scots.core.config import Seeds
-from scots.data.trajectories import Array, Meta, Trajectories, offsets_from_lengths
-from scots.envs.maze import NEIGHBOURS, Maze, parse_maze
+from scots.data.trajectories import Array, Meta
+from scots.envs.base import MazeEnvironment, Step, Task, cell_of
+from scots.envs.maze import NEIGHBOURS, Cell, Maze, parse_maze
 
-ID = "toy-corridor-stitch-v0"
-ENVIRONMENT = "toy-corridor-v0"
 STEPS_PER_CELL = 4
-EPISODES = 400
 EPISODE_STATES = 33
 WANDER = 0.15  # share of steps that ignore the path
 
@@ -106,19 +104,35 @@ class ToyCorridor:
         return observations, actions
 
 
-def make(episodes: int = EPISODES, seed: int = 0) -> Trajectories:
-    """The toy dataset: short walks of at most four cells, like the stitch datasets of the real mazes."""
-    world = ToyCorridor()
-    walks = [world.episode(Seeds(seed).stream("toy episode", index)) for index in range(episodes)]
-    return Trajectories(
-        observations=np.concatenate([observations for observations, _ in walks]),
-        actions=np.concatenate([actions for _, actions in walks]),
-        offsets=offsets_from_lengths([EPISODE_STATES] * episodes),
-        meta=Meta(
-            dataset=ID,
-            environment=ENVIRONMENT,
-            columns=("x", "y"),
-            position=(0, 1),
-            provenance=({"origin": "made here", "episodes": episodes, "seed": seed},),
-        ),
-    )
+class ToyEnvironment(MazeEnvironment):
+    """The corridor lattice as an environment. Start and goal are moved by at most one lattice step."""
+
+    def __init__(self, corridor: ToyCorridor) -> None:
+        self._corridor = corridor
+
+    @classmethod
+    def maze(cls, meta: Meta) -> Maze:
+        """The corridor maze with its tasks."""
+        return parse_maze((*MAP, *TASKS), "toy")
+
+    @classmethod
+    def make(cls, meta: Meta, count: int) -> list[Self]:
+        """Environments that share one lattice."""
+        corridor = ToyCorridor()
+        return [cls(corridor) for _ in range(count)]
+
+    def reset(self, task: Task, rng: np.random.Generator) -> tuple[Array, Array]:
+        """Begin near the start cell."""
+        self._position, self._goal = (self._near(cell_of(cell), rng) for cell in (task.start, task.goal))
+        return self._position, self._goal
+
+    def _near(self, cell: Cell, rng: np.random.Generator) -> Array:
+        node = int(self._corridor.node_of(np.array(cell[::-1])))
+        return self._corridor.positions[rng.choice(np.flatnonzero(self._corridor.distances[node] <= 1))]
+
+    def step(self, action: Array) -> Step:
+        """Take an action; within one lattice step of the goal is success, with reward 0 instead of -1."""
+        self._position = self._corridor.step(self._position, action)
+        nodes = self._corridor.node_of(self._position), self._corridor.node_of(self._goal)
+        success = bool(self._corridor.distances[nodes] <= 1)
+        return Step(self._position, float(success) - 1.0, success, success)

@@ -1,48 +1,45 @@
-"""Runs: one recipe on one dataset, from collecting the data to success rates.
+"""One recipe on one dataset, stage by stage, from collecting the data to result rows.
 
-Each stage is an artifact named by what went into it, so nothing is done twice and an interrupted run continues.
+    data -> augment -> planner \
+    data ------------> agent    > evaluate
+    data ------------> search  /
+
+Every stage has a pure key: a hash of its config and of the keys of the stages it builds on. Asking for a key, a folder
+or whether a stage is done never makes anything; only `run` does, and it continues what was interrupted.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from copy import copy
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import Any, cast
 
-from scots import datasets as sources
-from scots.agents import AGENTS, Policy, configure_agent
+from scots.agents import AGENTS
 from scots.agents.base import Agent
-from scots.augmenters import scots as augmentation
-from scots.augmenters.embedding import TemporalDistance
-from scots.augmenters.scots import augmented_path, finished, job_of, stitched_by
+from scots.augmenters import augmenter_of
+from scots.augmenters.embedding import TemporalDistanceConfig
 from scots.core.config import Config, Profile
-from scots.core.errors import BadInput
-from scots.core.files import append_rows, atomic
-from scots.data.trajectories import Meta, Trajectories
-from scots.datasets import collect
-from scots.envs.ogbench import PROTOCOLS, meta_of
-from scots.envs.vector import Task
-from scots.evaluation.control import Controller, Execution, GoalController, SubgoalController
-from scots.evaluation.rollout import EvalResult, evaluate
-from scots.experiments.recipe import Recipe
-from scots.models.cache import artifact, clocked, model_folder, seconds_spent, train, trained
+from scots.core.files import append_rows, atomic, write_text
+from scots.data import formats
+from scots.data.shards import validation_path
+from scots.data.trajectories import Trajectories
+from scots.datasets.collect import collect, collection_job
+from scots.datasets.loading import data_path, load
+from scots.datasets.specs import SPECS, DatasetSpec, spec_of
+from scots.evaluation.control import Controller
+from scots.evaluation.results import EvalResult, Subject, evaluate
+from scots.experiments.models import SearchParts, build_controller, embedding_config
+from scots.experiments.recipe import Recipe, Settings
+from scots.models.cache import artifact_folder, is_trained, key_of, model_key, record_time, seconds_spent, train
 from scots.models.training import Model
-from scots.planners import PLANNERS, Planner, configure_planner
-from scots.planners.search import BestOf
+from scots.planners import PLANNERS
+from scots.planners.base import PlannerModel
 
-LEARNERS: dict[str, type[Model]] = {**PLANNERS, **AGENTS}
 EPISODES: dict[str, int] = {"smoke": 2, "laptop": 50, "paper": 50}
 """Episodes of each task, by profile."""
-
-MINUTES: dict[str, dict[str, float]] = {
-    "pointmaze": {"collect": 2, "augment": 14, "learner": 35, "controller": 5, "evaluate": 10},
-    "antmaze": {"collect": 6, "augment": 45, "learner": 30, "controller": 8, "evaluate": 15},
-}
-"""What the stages are expected to take on two cores in profile `laptop`, by a word of the dataset's id."""
 
 
 @dataclass(frozen=True)
@@ -55,280 +52,287 @@ class Run(Config):
     training_seed: int = 0
     seed: int = 0
 
+
+# ------------------------------------------------------------------------------------------------------------- stages
+
+
+class Stage(ABC):
+    """One step of a pipeline. What it makes is in a folder named by its key."""
+
+    name: str
+
+    @abstractmethod
+    def key(self) -> str:
+        """What decides the outcome, as a hash; computing it makes nothing."""
+
     @property
-    def stages(self) -> tuple[str, ...]:
-        """The names of the stages, in order."""
-        skipped = {"augment": self.recipe.augment is None, "controller": self.recipe.controller is None}
-        return tuple(
-            name
-            for name in ("collect", "augment", "learner", "controller", "evaluate")
-            if not skipped.get(name) and (name, self.dataset in PROTOCOLS) != ("collect", False)
-        )
+    def folder(self) -> Path:
+        """Where what it makes is or will be."""
+        return artifact_folder(self.name, self.key())
 
-    def minutes(self, stage: str) -> float | None:
-        """What a stage is expected to take on two cores, if it is known."""
-        known = next((times for word, times in MINUTES.items() if word in self.dataset), None)
-        return known[stage] if known and self.profile == "laptop" else None
+    @property
+    @abstractmethod
+    def is_done(self) -> bool:
+        """Whether what it makes is there."""
+
+    @abstractmethod
+    def run(self) -> None:
+        """Make it, continuing what is half done; the stages it builds on are done."""
+
+    @property
+    def seconds(self) -> float | None:
+        """Wall time that was spent on it, if it is known."""
+        return seconds_spent(self.folder)
 
 
-class Line:
-    """The stages of a run. Each is done when it is first asked for, unless it was done before."""
+class DataStage(Stage):
+    """The data as it was recorded: what is here, or collected now."""
 
-    def __init__(self, run: Run) -> None:
-        self.run, self.recipe = run, run.recipe
+    name = "collect"
+
+    def __init__(self, dataset: str) -> None:
+        self.dataset = dataset
+        self._collection = SPECS[dataset].collection if dataset in SPECS else None
+
+    def key(self) -> str:
+        """Of collected data what its file says of itself, or would say; of other data the content."""
+        if self._collection is None:
+            return self.data.fingerprint()
+        path = data_path(self.dataset)
+        meta = formats.read_meta(path) if path.exists() else collection_job(self._collection).described(False)
+        return key_of("data", meta.to_json()) if meta.provenance else self.data.fingerprint()
+
+    @property
+    def is_done(self) -> bool:
+        """Whether there is nothing to collect."""
+        return self._collection is None or data_path(self.dataset).exists()
+
+    def run(self) -> None:
+        """Collect the dataset in the simulator."""
+        assert self._collection is not None
+        collect(self._collection, data_path(self.dataset))
 
     @cached_property
     def data(self) -> Trajectories:
-        """The dataset as it was recorded: what is here, or collected now."""
-        path = sources.data_path(self.run.dataset)
-        if self.run.dataset in PROTOCOLS and not path.exists():
-            with clocked(collected_folder(self.run.dataset)):
-                collect.collect(PROTOCOLS[self.run.dataset], path)
-        return sources.load(self.run.dataset)
+        """The recorded data."""
+        return load(self.dataset)
+
+    def spec(self) -> DatasetSpec:
+        """The settings of the dataset."""
+        return SPECS.get(self.dataset) or spec_of(self.data)
+
+
+class AugmentStage(Stage):
+    """The data as an augmenter makes it."""
+
+    name = "augment"
+
+    def __init__(self, source: DataStage, augmenter: str, config: Any, seed: int, profile: Profile) -> None:
+        self._source, self._augmenter, self._config = source, augmenter, config
+        self._seed, self._profile = seed, profile
+
+    def key(self) -> str:
+        """The augmenter, its config, the data and the seed."""
+        return key_of("augment", self._augmenter, self._config.to_json(), self._source.key(), str(self._seed))
+
+    @property
+    def _path(self) -> Path:
+        return self.folder / "augmented.npz"
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the data and its validation twin, which is written last, are there."""
+        return self._path.exists() and validation_path(self._path).exists()
+
+    def run(self) -> None:
+        """Augment."""
+        augmenter_of(self._augmenter).augment(
+            self._source.data, self._config, seed=self._seed, out=self._path, profile=self._profile
+        )
 
     @cached_property
+    def data(self) -> Trajectories:
+        """The augmented data."""
+        return formats.read(self._path)
+
+
+class ModelStage(Stage):
+    """A planner or an agent trained on data."""
+
+    def __init__(
+        self, name: str, kind: type[Model], config: Any, source: DataStage | AugmentStage, run: Run, default: Any
+    ) -> None:
+        self.name, self._kind, self._config, self._source, self._run = name, kind, config, source, run
+        self._default = default
+
+    def key(self) -> str:
+        """The class, its config, the data and the seed."""
+        return model_key(self._kind, self._config, self._source.key(), self._run.training_seed)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the model is trained."""
+        return is_trained(self.folder)
+
+    def run(self) -> None:
+        """Train."""
+        train(
+            self._kind,
+            self._config,
+            self._source.data,
+            self._run.training_seed,
+            self.folder,
+            self._kind.__name__,
+            profile=self._run.profile,
+            changes=self._config.changes_from(self._default),
+        )
+
+    @cached_property
+    def model(self) -> Model:
+        """The trained model."""
+        return self._kind.load(self.folder)
+
+
+class SearchStage(Stage):
+    """What plan search needs of the recorded data, kept in the planner's folder."""
+
+    name = "search"
+
+    def __init__(self, source: DataStage, planner: ModelStage, config: TemporalDistanceConfig, seed: int) -> None:
+        self._source, self._planner, self._config, self._seed = source, planner, config, seed
+
+    def key(self) -> str:
+        """The embedding's config, the data, the seed, and the planner whose folder it is in."""
+        parts = self._config.to_json(), self._source.key(), str(self._seed), self._planner.key()
+        return key_of("search", *parts)
+
+    @property
+    def folder(self) -> Path:
+        """Where a planner's folder keeps it."""
+        return self._planner.folder / "search"
+
+    @property
+    def is_done(self) -> bool:
+        """Whether both parts of this key are there."""
+        path = self.folder / "key"
+        return path.exists() and path.read_text() == self.key()
+
+    def run(self) -> None:
+        """Train the embedding, unless the augmentation has, and take the support."""
+        SearchParts.of(self._source.data, self._config, self._seed).save(self.folder)
+        write_text(self.folder / "key", self.key())
+
+    @cached_property
+    def parts(self) -> SearchParts:
+        """Both parts."""
+        return SearchParts.load(self.folder)
+
+
+# ----------------------------------------------------------------------------------------------------------- pipeline
+
+
+class Pipeline:
+    """The stages of a run. `pending` says what is left, `rows` does it."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.source = DataStage(run.dataset)
+        self.spec = self.source.spec()
+        self.recipe = run.recipe.normalized(self.spec, run.profile)
+        self.settings = self.recipe.resolve(self.spec, run.profile)
+        self.stages: dict[str, Stage] = {stage.name: stage for stage in self._build()}
+
+    def _build(self) -> list[Stage]:
+        recipe, settings, run = self.recipe, self.settings, self.run
+        stages: list[Stage] = [self.source] if self.spec.collection else []
+        if recipe.augmenter:
+            config = settings.augmenter
+            stages.append(AugmentStage(self.source, recipe.augmenter, config, run.training_seed, run.profile))
+        training = cast("DataStage | AugmentStage", stages[-1]) if recipe.augmenter else self.source
+        plain = Recipe(recipe.augmenter, recipe.planner, recipe.agent).resolve(self.spec, run.profile)
+        if recipe.planner:
+            kind = PLANNERS[recipe.planner]
+            stages.append(ModelStage("planner", kind, settings.planner, training, run, plain.planner))
+        agent_data = self.source if recipe.planner else training
+        stages.append(ModelStage("agent", AGENTS[recipe.agent], settings.agent, agent_data, run, plain.agent))
+        if settings.search and settings.search.is_on:
+            embedding = embedding_config(settings.augmenter, self.spec, run.profile)
+            planner = cast(ModelStage, next(stage for stage in stages if stage.name == "planner"))
+            stages.append(SearchStage(self.source, planner, embedding, run.training_seed))
+        return stages
+
+    @property
+    def data(self) -> Trajectories:
+        """The data as it was recorded."""
+        return self.source.data
+
+    @property
     def training_data(self) -> Trajectories:
-        """What the learner learns from: augmented, or as it was recorded."""
-        config = self.recipe.augmentation_for(self.data, self.run.profile)
-        return augmentation.augment(self.data, config, seed=self.run.training_seed) if config else self.data
+        """What the planner, or an agent by itself, learns from."""
+        stage = self.stages.get("augment")
+        return stage.data if isinstance(stage, AugmentStage) else self.source.data
 
-    @cached_property
-    def controller(self) -> Controller:
-        """What acts in the environment."""
-        learner = self._trained("learner")
-        policy = self._trained("controller") if self.recipe.controller else None
-        execution = self.recipe.execution_for(self.run.dataset, self.run.profile)
-        return acting(learner, policy, execution, self._embedding())
+    def pending(self) -> list[str]:
+        """The stages that are still to be done, the evaluation included."""
+        left = [name for name, stage in self.stages.items() if not stage.is_done]
+        return left if self._rows_path().exists() and not left else [*left, "evaluate"]
 
-    def _embedding(self) -> TemporalDistance | None:
-        """The embedding that the data was augmented with, if it was."""
-        config = self.recipe.augmentation_for(self.data, self.run.profile)
-        if config is None or config.encoder != "temporal":
-            return None
-        return trained(TemporalDistance, config.embedding, self.data, self.run.training_seed, "embedding")
+    def seconds(self) -> dict[str, float]:
+        """Wall time of the stages before the evaluation, where it is known."""
+        spent = {name: stage.seconds for name, stage in self.stages.items()}
+        return {name: seconds for name, seconds in spent.items() if seconds is not None}
+
+    def complete(self) -> None:
+        """Run what is left of the stages before the evaluation, in order."""
+        for stage in self.stages.values():
+            if not stage.is_done:
+                with record_time(stage.folder):
+                    stage.run()
 
     def rows(self) -> list[EvalResult]:
-        """The evaluation."""
-        path = self._evaluation() if not self.pending()[:-1] else None
-        if path is None or not path.exists():
+        """The evaluation, with every stage before it."""
+        self.complete()
+        path = self._rows_path()
+        if not path.exists():
             found = evaluate(
-                self.controller,
-                self.training_data.meta,
-                recipe=self.recipe,
-                profile=self.run.profile,
-                training_seed=self.run.training_seed,
-                stages=self.seconds(),
-                artifacts={name: self._folder(name).name for name in self.run.stages[:-1]},
+                self.subject,
                 episodes=EPISODES[self.run.profile],
                 seed=self.run.seed,
+                stages=self.seconds(),
+                artifacts={name: stage.folder.name for name, stage in self.stages.items()},
             )
-            path = self._evaluation()
             with atomic(path) as temporary:
                 append_rows(temporary, [row.to_dict() for row in found])
         return [EvalResult.from_dict(json.loads(line)) for line in path.read_text().splitlines()]
 
-    def pending(self) -> list[str]:
-        """The stages that are still to be done; what depends on one of them is too."""
-        stages = self.run.stages
-        if "collect" in stages and not sources.data_path(self.run.dataset).exists():
-            return list(stages)
-        open_stages = []
-        if self.recipe.augment is not None:
-            job = self._job()
-            if not finished(augmented_path(job), job):
-                open_stages += ["augment", "learner"]
-        for name in {"learner", "controller"} & set(stages) - set(open_stages):
-            if not (self._folder(name) / "config.json").exists():
-                open_stages.append(name)
-        if open_stages or not self._evaluation().exists():
-            open_stages.append("evaluate")
-        return [name for name in stages if name in open_stages]
-
-    def seconds(self) -> dict[str, float]:
-        """Wall time of the stages before the evaluation, where it is known."""
-        spent = {name: seconds_spent(self._folder(name)) for name in self.run.stages[:-1]}
-        return {name: seconds for name, seconds in spent.items() if seconds is not None}
-
-    # --------------------------------------------------------------------------------------------- where its parts are
-
-    def _job(self) -> augmentation.Job:
-        config = self.recipe.augmentation_for(self.data, self.run.profile)
-        assert config is not None
-        return job_of(self.data, config, self.run.training_seed)
-
-    def _part(self, stage: str) -> tuple[type[Model], Any, Trajectories]:
-        """Class, config and data of a model that is trained on the way."""
-        if stage == "learner":
-            data = self.training_data
-            return LEARNERS[self.recipe.learner], self.recipe.learner_for(data, self.run.profile), data
-        assert self.recipe.controller is not None
-        return AGENTS[self.recipe.controller], self.recipe.controller_for(self.data, self.run.profile), self.data
-
-    def _trained(self, stage: str) -> Model:
-        kind, config, data = self._part(stage)
-        return trained(kind, config, data, self.run.training_seed, getattr(self.recipe, stage))
-
-    def _folder(self, stage: str) -> Path:
-        if stage == "collect":
-            return collected_folder(self.run.dataset)
-        if stage == "augment":
-            return augmented_path(self._job()).parent
-        kind, config, data = self._part(stage)
-        return model_folder(kind, config, data.fingerprint(), self.run.training_seed)
-
-    def _evaluation(self) -> Path:
-        parts = [self._folder(name).name for name in ("learner", "controller") if name in self.run.stages]
-        execution = self.recipe.execution_for(self.run.dataset, self.run.profile)
-        return artifact("evaluation", self.run.to_json(), execution.to_json(), *parts) / "rows.jsonl"
-
-
-def collected_folder(dataset: str) -> Path:
-    """Where it is kept how long a dataset took to collect; the data itself is in the data home."""
-    return artifact("collected", dataset)
-
-
-# ----------------------------------------------------------------------------------------------------- trained models
-
-
-def train_learner(name: str, data: Trajectories, profile: Profile, seed: int, folder: Path | None = None) -> Model:
-    """Train a planner or an agent with the settings for a dataset; without a folder it is kept among the artifacts."""
-    configure = configure_planner if name in PLANNERS else configure_agent  # which names what it does not know
-    config = configure(name, data, profile)
-    if folder is None:
-        return trained(LEARNERS[name], config, data, seed, name)
-    return train(LEARNERS[name], config, data, seed, folder, name)
-
-
-@dataclass(frozen=True, eq=False)
-class Trained:
-    """Trained models, ready to act in their environment, and what is known of how they were made."""
-
-    controller: Controller
-    meta: Meta
-    recipe: Recipe
-    profile: str
-    seed: int | None  # of the training
-    artifacts: dict[str, str]  # the folders by name
-
-    @classmethod
-    def load(cls, folder: Path, controller: Path | None = None, embedding: Path | None = None, **options: Any) -> Self:
-        """From their folders; the options are those of `of`."""
-        learner, policy = load_learner(folder), load_learner(controller) if controller else None
-        ranking = TemporalDistance.load(embedding) if embedding else None
-        folders = {"learner": folder.name, **({"controller": controller.name} if controller else {})}
-        return replace(cls.of(learner, policy, ranking, **options), artifacts=folders)
-
-    @classmethod
-    def of(
-        cls,
-        learner: Model,
-        policy: Model | None = None,
-        embedding: TemporalDistance | None = None,
-        dataset: str | None = None,
-        settings: dict[str, Any] | None = None,
-    ) -> Self:
-        """A planner with the agent that follows its plans, or an agent by itself.
-
-        The embedding ranks candidate plans: by default the one that the planner's data was stitched by, if it is still
-        kept. `dataset` is what they were trained on, for models that do not know it; `settings` change how plans are
-        followed.
-        """
-        check_parts(learner, policy)
-        meta = learner.meta
-        if dataset is not None:
-            meta = replace(meta_of_id(dataset), provenance=meta.provenance)
-        for model in (learner, policy, embedding):
-            if model is not None:
-                check_world(model, meta)
-        embedding, settings = embedding or kept_embedding(meta), settings or {}
-        if policy and not embedding:  # there is nothing to rank plans with, so the first is taken
-            settings = {"candidates": 1, **settings}
-        recipe = recipe_of(learner, policy, {f"execution.{name}": value for name, value in settings.items()})
-        place, profile = meta.dataset or "", learner.config.profile
-        controller = acting(learner, policy, recipe.execution_for(place, profile), embedding)
-        return cls(controller, meta, recipe.plain(place, profile), profile, learner.seed, {})
-
-    def evaluate(self, tasks: Sequence[Task] | None = None, **options: Any) -> list[EvalResult]:
-        """Success per task; the options are those of `evaluation.evaluate`."""
-        return evaluate(
-            self.controller,
-            self.meta,
-            tasks,
-            recipe=self.recipe,
-            profile=self.profile,
-            training_seed=self.seed,
-            artifacts=self.artifacts,
-            **options,
+    @cached_property
+    def subject(self) -> Subject:
+        """What is evaluated; every stage before the evaluation is done."""
+        settings: Settings = self.settings
+        return Subject(
+            controller=self._controller(),
+            meta=self.training_data.meta,
+            recipe=self.recipe.to_dict(),
+            profile=self.run.profile,
+            training_seed=self.run.training_seed,
+            step_limits=self.spec.step_limits,
+            reference_returns=self.spec.reference_returns,
+            following=settings.following.to_dict() if settings.following else None,
+            search=settings.search.to_dict() if settings.search else None,
         )
 
+    def _controller(self) -> Controller:
+        planner = cast(PlannerModel, self._model("planner")) if self.recipe.planner else None
+        search = self.stages.get("search")
+        parts = search.parts if isinstance(search, SearchStage) else None
+        agent = cast(Agent, self._model("agent"))
+        return build_controller(planner, agent, self.settings.following, self.settings.search, parts)
 
-def kept_embedding(meta: Meta) -> TemporalDistance | None:
-    """The embedding that data was stitched by, if it was and the embedding is still among the artifacts."""
-    made = stitched_by(meta)
-    return made.embedding() if made and made.config.encoder == "temporal" else None
+    def _model(self, name: str) -> Model:
+        return cast(ModelStage, self.stages[name]).model
 
-
-def meta_of_id(dataset: str) -> Meta:
-    """What is known of a dataset from its id, whether its data is here or not."""
-    if dataset in PROTOCOLS:
-        return meta_of(PROTOCOLS[dataset])
-    return sources.load(dataset).meta
-
-
-def load_learner(folder: Path) -> Model:
-    """A trained planner or agent, whichever a folder holds."""
-    try:
-        name = json.loads((folder / "config.json").read_text())["model"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise BadInput(f"{folder}: not the folder of a trained model ({error}); make one with `scots train`") from error
-    kinds = {kind.__name__: kind for kind in LEARNERS.values()}
-    if name not in kinds:
-        raise BadInput(f"{folder}: holds a {name}, which is neither a planner nor an agent")
-    return kinds[name].load(folder)
-
-
-def acting(
-    learner: Model, policy: Model | None, execution: Execution, embedding: TemporalDistance | None = None
-) -> Controller:
-    """A planner with the policy that follows its plans, or an agent by itself. An embedding ranks candidate plans."""
-    if policy is None:
-        return GoalController(cast(Policy, learner))
-    planner, position = cast(Planner, learner), learner.meta.position
-    if execution.candidates > 1:
-        if embedding is None:
-            raise BadInput(f"{execution.candidates} plans need an embedding that ranks them: give --embedding DIR")
-        support, encode = cast(Agent, policy).support, partial(embedding.encode_places, position)
-        planner = copy(planner)  # that of the caller stays as it is
-        planner.choose = BestOf(support, encode, planner.stride, execution.candidates)
-    return SubgoalController(planner, cast(Policy, policy), execution, position)
-
-
-def check_parts(learner: Model, policy: Model | None) -> None:
-    """A planner needs an agent that follows its plans, and an agent acts by itself."""
-    plans = isinstance(learner, tuple(PLANNERS.values()))
-    if plans and policy is None:
-        raise BadInput(f"{type(learner).__name__} only plans: give the agent that follows its plans (--controller DIR)")
-    if not plans and policy is not None:
-        raise BadInput(f"{type(learner).__name__} acts by itself: it takes no controller")
-    if isinstance(policy, tuple(PLANNERS.values())):
-        raise BadInput(f"the controller must be an agent, not a planner ({type(policy).__name__})")
-
-
-def recipe_of(learner: Model, policy: Model | None, settings: dict[str, Any]) -> Recipe:
-    """The recipe behind trained models, as far as they tell."""
-    names = {kind: name for name, kind in LEARNERS.items()}
-    stitching = learner.meta.stitching
-    augment = None if stitching is None else stitching.get("recipe", "custom")
-    return Recipe(augment, names[type(learner)], names[type(policy)] if policy else None, settings)
-
-
-def check_world(model: Model, meta: Meta) -> None:
-    """A model is of use in the world and for the data that it was trained for: its scales mean nothing elsewhere."""
-    own, name = model.meta, type(model).__name__
-    if own.environment != meta.environment:
-        known = own.environment or "an unknown environment"
-        raise BadInput(f"the {name} was trained for {known}, not for {meta.environment}")
-    if own.maze != meta.maze:
-        raise BadInput(f"the {name} was trained for another maze of the name {meta.environment}")
-    if own.dataset and meta.dataset and own.dataset != meta.dataset:
-        raise BadInput(f"the {name} was trained on {own.dataset}, not on {meta.dataset}")
+    def _rows_path(self) -> Path:
+        """Where the rows of the evaluation are or will be."""
+        keys = [stage.key() for stage in self.stages.values()]
+        key = key_of("evaluate", self.recipe.to_json(), self.run.profile, str(self.run.seed), *keys)
+        return artifact_folder("evaluate", key) / "rows.jsonl"

@@ -1,104 +1,108 @@
-"""A recipe names what is trained on what and how it acts; with a dataset and a profile it becomes configs."""
+"""A recipe names what is trained on what and how it acts; with a dataset and a profile it resolves to configs."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
-from scots.agents import AGENTS, configure_agent
-from scots.augmenters import scots as augmentation
-from scots.augmenters.scots import ScotsConfig
-from scots.augmenters.stitching import RECIPES
+from scots.agents import AGENTS
+from scots.augmenters import AUGMENTERS, augmenter_of
 from scots.core.config import Config, Profile
 from scots.core.errors import BadInput
-from scots.data.trajectories import Trajectories
-from scots.evaluation.control import Execution, execution_of
-from scots.planners import PLANNERS, configure_planner
+from scots.datasets.specs import DatasetSpec
+from scots.evaluation.control import PlanFollowing
+from scots.planners import PLANNERS
+from scots.planners.search import SearchConfig
 
-CANDIDATES: dict[str, int] = {"smoke": 2, "laptop": 8, "paper": 1}
-"""Plans drawn at a time, by profile: a planner trained for minutes errs more often than one trained for a day."""
+SEARCH: dict[str, SearchConfig] = {
+    "smoke": SearchConfig(candidates=2, mend=True, bisect=True),
+    "laptop": SearchConfig(candidates=8, mend=True, bisect=True),
+    "paper": SearchConfig(),
+}
+"""How plans are searched for, by profile: a planner trained for minutes errs more often than one trained for a day."""
 
-PARTS = ("augment", "learner", "controller", "execution")
+_PARTS = ("augmenter", "planner", "agent", "following", "search")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """A recipe resolved for a dataset and a profile: the config of every part; None for a part that it has not."""
+
+    augmenter: Any | None
+    planner: Any | None
+    agent: Any
+    following: PlanFollowing | None
+    search: SearchConfig | None
 
 
 @dataclass(frozen=True)
 class Recipe(Config):
-    """From data to actions. `recipe.but("augment.stitching.novelty_weight", 4)` is the same with one setting changed.
+    """From data to actions: an augmenter, a planner with the agent that follows its plans, or an agent by itself.
 
-    A planner learns from the augmented data, and its controller from the original, whose actions were really taken.
+    A planner learns from the augmented data and its agent from the recorded data, whose actions were really taken; an
+    agent by itself learns from the augmented data. Overrides are typed when the recipe is resolved:
+    `recipe.replace_at("augmenter.stitching.novelty_weight", 4)`.
     """
 
-    augment: str | None = "official"  # a stitching recipe, "custom" for one without a name; none: the data as it is
-    learner: str = "hd"  # a planner or an agent
-    controller: str | None = None  # the agent that follows the plans of a planner; none: the learner acts by itself
-    settings: dict[str, Any] = field(default_factory=dict)  # dotted path -> what is not as the datasets' settings say
+    augmenter: str | None = "scots"  # None: the data as it was recorded
+    planner: str | None = "hd"  # None: the agent acts by itself
+    agent: str = "gciql"
+    overrides: dict[str, Any] = field(default_factory=dict)  # dotted path -> value that is not the profile's
 
     def __post_init__(self) -> None:
-        for name, value, known in (
-            ("augment", self.augment, (None, *RECIPES, "custom")),
-            ("learner", self.learner, (*PLANNERS, *AGENTS)),
-            ("controller", self.controller, (None, *AGENTS)),
+        for part, value, known in (
+            ("augmenter", self.augmenter, (None, *AUGMENTERS)),
+            ("planner", self.planner, (None, *PLANNERS)),
+            ("agent", self.agent, tuple(AGENTS)),
         ):
             if value not in known:
-                raise BadInput(f"{name} {value!r} is not one of {', '.join(map(str, known))}")
-        if (self.controller is None) == self.plans:
-            raise BadInput(f"a planner needs a controller and an agent is its own: {self.learner}, {self.controller}")
-        for path in self.settings:
-            if path.partition(".")[0] not in PARTS:
-                raise BadInput(f"{path!r} is not a setting of {', '.join(PARTS)}")
+                raise BadInput(f"{part} {value!r} is not one of {', '.join(map(str, known))}")
+        for path in self.overrides:
+            part = path.partition(".")[0]
+            if part not in _PARTS:
+                raise BadInput(f"{path!r} is not a setting of {', '.join(_PARTS)}")
+            if part in ("following", "search") and self.planner is None:
+                raise BadInput(f"{path!r} is of no use without a planner")
 
     @property
-    def plans(self) -> bool:
-        """Whether the learner is a planner."""
-        return self.learner in PLANNERS
-
-    @property
-    def learner_name(self) -> str:
+    def actor(self) -> str:
         """What acts, in a word or two: "hd + gciql"."""
-        return f"{self.learner} + {self.controller}" if self.controller else self.learner
+        return f"{self.planner} + {self.agent}" if self.planner else self.agent
 
-    def but(self, path: str, value: Any) -> Self:
-        """A copy with one field, or one setting of a part, changed."""
-        return replace(self, settings={**self.settings, path: value}) if "." in path else super().but(path, value)
+    def replace_at(self, path: str, value: Any) -> Self:
+        """A copy with one field, or one override of a part, replaced."""
+        if "." in path:
+            return replace(self, overrides={**self.overrides, path: value})
+        return super().replace_at(path, value)
 
-    # ------------------------------------------------------------------------------------------------- what it becomes
+    def resolve(self, spec: DatasetSpec, profile: Profile) -> Settings:
+        """The config of every part for a dataset at a profile's scale, with the overrides applied and checked."""
+        augmenter = augmenter_of(self.augmenter) if self.augmenter else None
+        augmentation = self._changed("augmenter", augmenter.configure(spec, profile)) if augmenter else None
+        states = augmenter.episode_states(augmentation, spec) if augmenter else spec.episode_states
+        planner = PLANNERS[self.planner].configure(spec, states, profile) if self.planner else None
+        return Settings(
+            augmenter=augmentation,
+            planner=self._changed("planner", planner) if planner else None,
+            agent=self._changed("agent", AGENTS[self.agent].configure(spec, profile)),
+            following=self._changed("following", PlanFollowing.configure(spec)) if planner else None,
+            search=self._changed("search", default_search(profile, augmenter is not None)) if planner else None,
+        )
 
-    def augmentation_for(self, data: Trajectories, profile: Profile) -> ScotsConfig | None:
-        """How a dataset is augmented, if it is."""
-        if self.augment is None:
-            return None
-        if self.augment == "custom":
-            raise BadInput("data that was stitched by settings without a name cannot be made again from a recipe")
-        config = augmentation.configure(data, profile, self.augment)  # type: ignore[arg-type]
-        return self._changed("augment", config)
-
-    def learner_for(self, data: Trajectories, profile: Profile) -> Any:
-        """The config of what learns from the data, augmented or not."""
-        configure = configure_planner if self.plans else configure_agent
-        return self._changed("learner", configure(self.learner, data, profile))
-
-    def controller_for(self, data: Trajectories, profile: Profile) -> Any:
-        """The config of the agent that follows plans."""
-        assert self.controller is not None
-        return self._changed("controller", configure_agent(self.controller, data, profile))
-
-    def execution_for(self, dataset: str, profile: str) -> Execution:
-        """How plans are followed."""
-        return self._changed("execution", self._usual(dataset, profile))
-
-    def plain(self, dataset: str, profile: str) -> Self:
-        """The same without settings that say how plans are followed anyway: equal runs have equal recipes."""
-        usual = {f"execution.{name}": value for name, value in self._usual(dataset, profile).to_dict().items()}
-        needed = {path: value for path, value in self.settings.items() if usual.get(path) != value}
-        return replace(self, settings=needed)
-
-    def _usual(self, dataset: str, profile: str) -> Execution:
-        """Baselines plan as they were published, and without a learned embedding nothing ranks several plans."""
-        ranked = self.augment is not None and self.settings.get("augment.encoder") != "raw"
-        return replace(execution_of(dataset), candidates=CANDIDATES.get(profile, 1) if ranked else 1)
+    def normalized(self, spec: DatasetSpec, profile: Profile) -> Self:
+        """The same recipe without overrides that change nothing: equal runs have equal recipes."""
+        settings, needed = self.resolve(spec, profile), dict(self.overrides)
+        for path in self.overrides:
+            fewer = {name: value for name, value in needed.items() if name != path}
+            if replace(self, overrides=fewer).resolve(spec, profile) == settings:
+                needed = fewer
+        return replace(self, overrides=needed)
 
     def _changed(self, part: str, config: Any) -> Any:
-        for path, value in self.settings.items():
-            name, _, rest = path.partition(".")
-            config = config.but(rest, value) if name == part else config
-        return config
+        changes = {path: value for path, value in self.overrides.items() if path.partition(".")[0] == part}
+        return config.replace_all({path.partition(".")[2]: value for path, value in changes.items()})
+
+
+def default_search(profile: str | None, augmented: bool) -> SearchConfig:
+    """How plans are searched for: as the profile says on augmented data; baselines draw one plan, as published."""
+    return SEARCH.get(profile or "", SearchConfig()) if augmented else SearchConfig()

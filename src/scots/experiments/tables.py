@@ -1,16 +1,17 @@
-"""The tables of the paper as data: which recipes on which datasets, and the published numbers to stand beside ours."""
+"""The paper's tables as data: which recipes on which datasets, and the published numbers beside them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from scots.core.config import Profile
 from scots.core.console import console
 from scots.core.errors import BadInput
-from scots.evaluation.control import controller_of
-from scots.evaluation.rollout import EvalResult
-from scots.experiments.pipeline import Line, Run
+from scots.datasets.specs import SPECS, DatasetSpec
+from scots.evaluation.results import EvalResult
+from scots.experiments.pipeline import Pipeline, Run
 from scots.experiments.recipe import Recipe
 
 Published = dict[str, str]
@@ -19,18 +20,26 @@ Published = dict[str, str]
 STITCH = tuple(f"{agent}maze-{size}-stitch-v0" for agent in ("point", "ant") for size in ("medium", "large", "giant"))
 
 
+RecipeFor = Callable[[DatasetSpec], Recipe]
+
+
 @dataclass(frozen=True)
-class Table:
+class ResultTable:
     """Rows are datasets, columns are methods; a column without a recipe has only published numbers."""
 
     title: str
-    columns: dict[str, Callable[[str], Recipe] | None]  # name -> recipe for a dataset
+    columns: dict[str, RecipeFor | None]  # name -> recipe for a dataset
     published: dict[str, Published]  # dataset -> column -> number
 
     @property
-    def recipes(self) -> dict[str, Callable[[str], Recipe]]:
+    def recipes(self) -> dict[str, RecipeFor]:
         """The columns that can be made here."""
         return {name: recipe for name, recipe in self.columns.items() if recipe is not None}
+
+    def recipe(self, column: str, dataset: str, profile: Profile) -> Recipe | None:
+        """What fills a cell, without overrides that change nothing; None where only others have published."""
+        make, spec = self.columns[column], SPECS[dataset]
+        return make(spec).normalized(spec, profile) if make else None
 
     def runs(
         self,
@@ -40,31 +49,38 @@ class Table:
         training_seed: int = 0,
         profile: Profile = "laptop",
     ) -> list[Run]:
-        """What fills the table, or these rows and columns of it: dataset by dataset, one run per evaluation seed."""
+        """What fills the table, or some of its rows and columns: dataset by dataset, one run per evaluation seed."""
         for chosen, known in ((datasets, self.published), (columns, self.recipes)):
             for name in chosen:
                 if name not in known:
                     raise BadInput(f"{name!r} cannot be made in this table; it has {', '.join(known)}")
-        return [
-            Run(dataset, self.recipes[column](dataset).plain(dataset, profile), profile, training_seed, seed)
+        recipes = [
+            (dataset, recipe)
             for dataset in datasets or self.published
             for column in columns or self.recipes
-            for seed in seeds
+            if (recipe := self.recipe(column, dataset, profile))
         ]
+        return [Run(dataset, recipe, profile, training_seed, seed) for dataset, recipe in recipes for seed in seeds]
 
 
-def hd(dataset: str) -> Recipe:
+def _hd(spec: DatasetSpec) -> Recipe:
     """The baseline: the planner on the data as it was recorded."""
-    return Recipe(None, "hd", controller_of(dataset))
+    return Recipe(None, "hd", spec.controller)
 
 
-def scots(dataset: str) -> Recipe:
+def _scots(spec: DatasetSpec) -> Recipe:
     """The paper's method: the planner on stitched data."""
-    return Recipe("official", "hd", controller_of(dataset))
+    return Recipe("scots", "hd", spec.controller)
 
 
-def _changed(path: str, value: float) -> Callable[[str], Recipe]:
-    return lambda dataset: scots(dataset).but(path, value)
+def _with(overrides: dict[str, Any]) -> RecipeFor:
+    return lambda spec: replace(_scots(spec), overrides=overrides)
+
+
+def _candidates(count: int) -> RecipeFor:
+    """The best of several plans; one plan is left as it is drawn."""
+    searches = count > 1
+    return _with({"search.candidates": count, "search.mend": searches, "search.bisect": searches})
 
 
 def _published(text: str) -> dict[str, Published]:
@@ -96,31 +112,31 @@ REPLANNING = _published("""
     antmaze-giant-stitch-v0:    27±4  65±3  84±2  87±2
 """)
 
-TABLES: dict[str, Table] = {
-    "planning": Table(
+TABLES: dict[str, ResultTable] = {
+    "planning": ResultTable(
         "Planning (the paper's Table 1)",
-        {"GCIQL": None, "QRL": None, "CRL": None, "HIQL": None, "GSC": None, "CD": None, "HD": hd, "SCoTS": scots},
+        {"GCIQL": None, "QRL": None, "CRL": None, "HIQL": None, "GSC": None, "CD": None, "HD": _hd, "SCoTS": _scots},
         PLANNING,
     ),
-    "replanning": Table(
-        "Planning once or again and again (the paper's Table 3)",
-        {"CD-once": None, "CD": None, "SCoTS-once": _changed("execution.replan_every", 0), "SCoTS": scots},
+    "replanning": ResultTable(
+        "Planning once or replanning (the paper's Table 3)",
+        {"CD-once": None, "CD": None, "SCoTS-once": _with({"following.replan_every": 0}), "SCoTS": _scots},
         REPLANNING,
     ),
-    "candidates": Table(
-        "Plans drawn at a time, of which the easiest is followed (beyond the paper)",
-        {f"SCoTS, {count}": _changed("execution.candidates", count) for count in (1, 2, 4, 8)},
+    "candidates": ResultTable(
+        "Plan search with this many candidates; with one, plans are followed as drawn (beyond the paper)",
+        {f"SCoTS, {count}": _candidates(count) for count in (1, 2, 4, 8)},
         {dataset: {} for dataset in STITCH},
     ),
-    "controller_horizon": Table(
-        "Steps of the plan from one subgoal to the next (the paper's Figure 5, which prints no numbers)",
-        {f"SCoTS, {steps}": _changed("execution.lookahead", steps) for steps in (5, 10, 15, 20, 25)},
+    "controller_horizon": ResultTable(
+        "Plan steps from one subgoal to the next (the paper's Figure 5, which prints no numbers)",
+        {f"SCoTS, {steps}": _with({"following.lookahead": steps}) for steps in (5, 10, 15, 20, 25)},
         {dataset: {} for dataset in ("antmaze-giant-stitch-v0", *STITCH[:3])},
     ),
 }
 
 
-def table_of(name: str) -> Table:
+def table_of(name: str) -> ResultTable:
     """A table by name."""
     if name not in TABLES:
         raise BadInput(f"table {name!r} is not one of {', '.join(TABLES)}")
@@ -128,36 +144,41 @@ def table_of(name: str) -> Table:
 
 
 def fill(runs: Sequence[Run]) -> Iterator[list[EvalResult]]:
-    """Do what is left of these runs, one after the other; the rows of each."""
+    """Do what is left of these runs, one after the other, and yield the rows of each."""
     for number, run in enumerate(runs, start=1):
-        augment = run.recipe.augment or "original data"
-        console.rule(f"{number} of {len(runs)}: {run.dataset}, {augment}, {run.recipe.learner_name}, seed {run.seed}")
-        yield Line(run).rows()
+        data = run.recipe.augmenter or "recorded data"
+        console.rule(f"{number} of {len(runs)}: {run.dataset}, {data}, {run.recipe.actor}, seed {run.seed}")
+        yield Pipeline(run).rows()
 
 
 def work_list(runs: Sequence[Run]) -> str:
-    """What is left of these runs, each stage once, with the time it should take on two cores."""
-    lines: dict[tuple[str, ...], float | None] = {}
+    """What is left of these runs, each piece of work once, with the time it should take on two cores."""
+    work: dict[str, tuple[str, float | None]] = {}
     for run in runs:
-        for stage in Line(run).pending():
-            lines.setdefault(_shared(run, stage), run.minutes(stage))
-    if not lines:
+        pipeline = Pipeline(run)
+        for name in pipeline.pending():
+            key = pipeline.stages[name].key() if name in pipeline.stages else run.to_json()
+            minutes = pipeline.spec.minutes.get(name) if run.profile == "laptop" else None
+            work.setdefault(f"{name} {key}", (_describe(pipeline, name), minutes))
+    if not work:
         return "nothing is left to do"
-    listed = [f"{_minutes(minutes):>8}  {' · '.join(words)}" for words, minutes in lines.items()]
-    total = sum(minutes or 0 for minutes in lines.values())
-    return "\n".join([*listed, f"{_minutes(total or None):>8}  in all, on two cores"])
+    lines = [f"{_minutes(minutes):>8}  {words}" for words, minutes in work.values()]
+    total = sum(minutes or 0 for _, minutes in work.values())
+    return "\n".join([*lines, f"{_minutes(total or None):>8}  in all, on two cores"])
 
 
-def _shared(run: Run, stage: str) -> tuple[str, ...]:
-    """What tells one piece of work from another: runs that share it do it once."""
-    recipe, words = run.recipe, {"learner": run.recipe.learner, "controller": run.recipe.controller or ""}
-    made = [f"{path} {value}" for path, value in recipe.settings.items() if path.startswith(stage)]
-    if stage in ("learner", "augment"):
-        made = [recipe.augment or "original", *made]
-    if stage == "evaluate":
-        made = [recipe.augment or "original", recipe.learner_name, *made, f"seed {run.seed}"]
-        made += [f"{path} {value}" for path, value in recipe.settings.items()]
-    return run.dataset, f"{stage} {words.get(stage, '')}".strip(), *made
+def _describe(pipeline: Pipeline, stage: str) -> str:
+    """A piece of work in words: the dataset, the stage, what it makes, and the overrides that matter to it."""
+    recipe, run = pipeline.recipe, pipeline.run
+    made = {"augment": recipe.augmenter, "planner": recipe.planner, "agent": recipe.agent, "evaluate": recipe.actor}
+    parts = {"augment": ("augmenter",), "planner": ("augmenter", "planner"), "agent": ("agent",)}
+    every = ("augmenter", "planner", "agent", "following", "search")
+    relevant = parts.get(stage, every if stage == "evaluate" else ())
+    changes = [f"{path} {value}" for path, value in recipe.overrides.items() if path.partition(".")[0] in relevant]
+    words = [run.dataset, f"{stage} {made.get(stage) or ''}".strip()]
+    if stage in ("planner", "evaluate"):
+        words.append(f"on {recipe.augmenter or 'recorded'} data")
+    return " · ".join([*words, *changes, *([f"seed {run.seed}"] if stage == "evaluate" else [])])
 
 
 def _minutes(minutes: float | None) -> str:

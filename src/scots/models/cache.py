@@ -1,35 +1,51 @@
-"""What was computed is kept: content-addressed folders under the data home, so that nothing is trained twice."""
+"""Load or train: models and other artifacts in content-addressed folders, so that nothing is computed twice.
+
+A key is a pure function of what decides an artifact: its kind, its config, the keys of what goes into it, and a format
+version. It holds no path, so a cache can be moved; and computing it never makes anything.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
+from types import MappingProxyType
+from typing import Any, TypeVar
 
 import torch
 
 from scots.core.config import Config, Seeds
 from scots.core.console import console
+from scots.core.errors import BadInput
 from scots.core.files import home, write_text
 from scots.data.trajectories import Trajectories
-from scots.models.training import Model, fit
+from scots.models.training import Model, fit, identity
+
+FORMAT = 2  # raise it when artifacts of the same key would hold something else
 
 SomeModel = TypeVar("SomeModel", bound=Model)
+Sizes = Mapping[str, int]
+NO_SIZES: Sizes = MappingProxyType({})
+NO_CHANGES: Mapping[str, Any] = MappingProxyType({})
 
 
-def artifact(stage: str, *inputs: str) -> Path:
-    """The folder of what a stage makes from these inputs; the same inputs always name the same folder."""
-    key = hashlib.sha256("\n".join([stage, *inputs]).encode()).hexdigest()[:16]
-    return home() / "artifacts" / f"{stage}-{key}"
+def key_of(kind: str, *inputs: str) -> str:
+    """The key of an artifact: sixteen hex digits of its kind, what goes into it, and the format version."""
+    text = json.dumps([FORMAT, kind, *inputs])
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def artifact_folder(kind: str, key: str) -> Path:
+    """Where the artifact of this key is or will be."""
+    return home() / "artifacts" / f"{kind}-{key}"
 
 
 @contextmanager
-def clocked(folder: Path) -> Iterator[None]:
-    """Add the wall time of the block to what was spent on an artifact; what an interrupted attempt took counts too."""
+def record_time(folder: Path) -> Iterator[None]:
+    """Add the wall time of the block to what was spent on an artifact; interrupted attempts count too."""
     begin = time.monotonic()
     try:
         yield
@@ -44,31 +60,72 @@ def seconds_spent(folder: Path) -> float | None:
     return float(json.loads(path.read_text())) if path.exists() else None
 
 
-def model_folder(kind: type[Model], config: Config, fingerprint: str, seed: int) -> Path:
-    """Where the model of this config, trained on data of this fingerprint with this seed, is or will be."""
-    return artifact(kind.__name__.lower(), config.to_json(), fingerprint, str(seed))
+# ------------------------------------------------------------------------------------------------------------- models
 
 
-def found(kind: type[SomeModel], config: Config, fingerprint: str, seed: int) -> SomeModel | None:
-    """The model of this config, trained on data of this fingerprint with this seed, if it is still there."""
-    folder = model_folder(kind, config, fingerprint, seed)
-    return kind.load(folder) if (folder / "config.json").exists() else None
+def model_key(kind: type[Model], config: Config, data_key: str, seed: int, sizes: Sizes = NO_SIZES) -> str:
+    """The key of a model: its class, config, data and seed, and sizes that the data does not tell."""
+    return key_of(kind.__name__, config.to_json(), data_key, str(seed), json.dumps(dict(sizes), sort_keys=True))
 
 
-def trained(kind: type[SomeModel], config: Config, data: Trajectories, seed: int, label: str) -> SomeModel:
-    """The model of this config trained on this data with this seed: loaded if it is there, else trained and kept."""
-    folder = model_folder(kind, config, data.fingerprint(), seed)
-    if (folder / "config.json").exists():
-        console.print(f"{label}: found in {folder}", soft_wrap=True)
+def model_folder(kind: type[Model], config: Config, data_key: str, seed: int, sizes: Sizes = NO_SIZES) -> Path:
+    """Where the model of this key is or will be."""
+    return artifact_folder(kind.__name__.lower(), model_key(kind, config, data_key, seed, sizes))
+
+
+def is_trained(folder: Path) -> bool:
+    """Whether a folder holds a finished model."""
+    return (folder / "config.json").exists()
+
+
+def load_cached(
+    kind: type[SomeModel], config: Config, fingerprint: str, seed: int, sizes: Sizes = NO_SIZES
+) -> SomeModel | None:
+    """The cached model of this config, trained on data of this fingerprint with this seed, or None."""
+    folder = model_folder(kind, config, fingerprint, seed, sizes)
+    return kind.load(folder) if is_trained(folder) else None
+
+
+def load_or_train(
+    kind: type[SomeModel], config: Config, data: Trajectories, seed: int, label: str, sizes: Sizes = NO_SIZES
+) -> SomeModel:
+    """The model of this config trained on this data with this seed: from the cache, or trained and cached."""
+    folder = model_folder(kind, config, data.fingerprint(), seed, sizes)
+    if is_trained(folder):
+        console.print(f"{label}: cached in {folder}", soft_wrap=True)
         return kind.load(folder)
-    with clocked(folder):
-        return train(kind, config, data, seed, folder, label)
+    with record_time(folder):
+        return train(kind, config, data, seed, folder, label, sizes=sizes)
 
 
-def train(kind: type[SomeModel], config: Config, data: Trajectories, seed: int, folder: Path, label: str) -> SomeModel:
-    """Train a model from the initial weights of this seed; what is half done in the folder is continued."""
+def train(
+    kind: type[SomeModel],
+    config: Config,
+    data: Trajectories,
+    seed: int,
+    folder: Path,
+    label: str,
+    *,
+    profile: str | None = None,
+    changes: Mapping[str, Any] = NO_CHANGES,
+    sizes: Sizes = NO_SIZES,
+) -> SomeModel:
+    """Train a model in a folder, resuming what is half done there; a finished one of the same run is loaded.
+
+    `profile` and `changes` say where the config came from; they are saved with the model and decide nothing.
+    """
     with torch.random.fork_rng():
         torch.manual_seed(Seeds(seed).integer("init"))
-        model = kind.for_data(config, data)
+        model = kind.for_data(config, data, **sizes)
+    model.meta, model.data_fingerprint, model.seed = data.meta, data.fingerprint(), seed
+    model.profile, model.changes = profile, changes
+    if is_trained(folder):
+        finished = kind.load(folder)
+        if identity(finished) != identity(model):
+            raise BadInput(
+                f"{folder}: holds a {kind.__name__} trained with other settings, data or seed; --force replaces it"
+            )
+        console.print(f"{label}: already trained, in {folder}", soft_wrap=True)
+        return finished
     fit(model, data, seed=seed, folder=folder, label=label)
     return model

@@ -24,6 +24,8 @@ FIRST_TIME = 1e-3  # smallest time in training and sampling: the noise below it 
 Prediction = Literal["eps", "x0", "v"]
 Frame = Literal["absolute", "chord"]
 """Sequences in absolute coordinates, or as deviations from the straight line between their ends."""
+TimeDensity = Literal["uniform", "noise", "data"]
+"""Diffusion times that a network is trained at: uniform, or more often near noise or near data."""
 Network = Callable[..., Tensor]
 """(x_t (B, T, D), t (B,)) and an optional context -> the prediction target."""
 Denoiser = Callable[[Tensor, Tensor], Tensor]
@@ -37,9 +39,11 @@ def alpha_sigma(time: Tensor) -> tuple[Tensor, Tensor]:
     return alpha, (-torch.expm1(2 * log_alpha)).sqrt()
 
 
-def draw_times(count: int, generator: torch.Generator) -> Tensor:
-    """Training times (B,), uniform."""
-    return FIRST_TIME + (1 - FIRST_TIME) * torch.rand(count, generator=generator)
+def draw_times(count: int, generator: torch.Generator, density: TimeDensity = "uniform") -> Tensor:
+    """Training times (B,) of density 1, 2t ("noise") or 2(1 - t) ("data"): the density weights the loss of a time."""
+    level = torch.rand(count, generator=generator)
+    level = {"uniform": lambda: level, "noise": level.sqrt, "data": lambda: 1 - (1 - level).sqrt()}[density]()
+    return FIRST_TIME + (1 - FIRST_TIME) * level
 
 
 def noised(clean: Tensor, time: Tensor, noise: Tensor) -> Tensor:
@@ -70,10 +74,15 @@ def denoiser(kind: Prediction, network: Network) -> Denoiser:
 
 
 def denoising_loss(
-    kind: Prediction, network: Network, clean: Tensor, mask: Tensor, generator: torch.Generator
+    kind: Prediction,
+    network: Network,
+    clean: Tensor,
+    mask: Tensor,
+    generator: torch.Generator,
+    density: TimeDensity = "uniform",
 ) -> Tensor:
     """Denoising loss (Eq. 5) of sequences (B, T, D); masked entries stay clean and add no loss."""
-    time = draw_times(len(clean), generator).to(clean.device)
+    time = draw_times(len(clean), generator, density).to(clean.device)
     noise = torch.randn(clean.shape, generator=generator).to(clean.device)
     noisy = torch.where(mask, clean, noised(clean, time, noise))
     error = network(noisy, time) - target(kind, clean, time, noise)
@@ -185,14 +194,19 @@ def chord_deviation(sequences: Tensor) -> Tensor:
 
 
 def bridge_loss(
-    kind: Prediction, network: Network, clean: Tensor, deviation: Tensor | None, generator: torch.Generator
+    kind: Prediction,
+    network: Network,
+    clean: Tensor,
+    deviation: Tensor | None,
+    generator: torch.Generator,
+    density: TimeDensity = "uniform",
 ) -> Tensor:
     """Denoising loss (Eq. 5) of sequences (B, T, D) with clamped ends."""
     mask = ends_mask(clean.shape[1]).to(clean.device)
     if deviation is None:
-        return denoising_loss(kind, network, clean, mask, generator)
+        return denoising_loss(kind, network, clean, mask, generator, density)
     line = chord(clean[:, [0, -1]], clean.shape[1])
-    return denoising_loss(kind, partial(network, context=line), (clean - line) / deviation, mask, generator)
+    return denoising_loss(kind, partial(network, context=line), (clean - line) / deviation, mask, generator, density)
 
 
 def bridge(

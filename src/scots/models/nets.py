@@ -64,9 +64,9 @@ def _xavier(module: nn.Module) -> None:
 class DiT1d(nn.Module):
     """A transformer over time steps, conditioned on the diffusion time by adaLN-zero (Peebles and Xie, 2023).
 
-    One token per time step of a sequence (B, T, D). Outputs are exactly zero at initialisation. `context` counts
-    further columns that each token is told but that are not denoised. What concerns a sequence as a whole can be added
-    to the condition.
+    One token per time step of a sequence (B, T, D). Outputs are exactly zero at initialisation. `context` is the number
+    of columns that each token is given beside those to denoise. A condition of the whole sequence can be added to the
+    time embedding.
     """
 
     positions: Tensor
@@ -85,12 +85,12 @@ class DiT1d(nn.Module):
             nn.init.zeros_(layer.weight)
 
     def forward(
-        self, sequence: Tensor, time: Tensor, context: Tensor | None = None, whole: Tensor | float = 0.0
+        self, sequence: Tensor, time: Tensor, context: Tensor | None = None, condition: Tensor | float = 0.0
     ) -> Tensor:
-        """(B, T, D) noised at times (B,) in [0, 1], told context (B, T, C) and of the whole (B, W) -> (B, T, D)."""
-        condition = functional.silu(self.time(time) + whole)
-        told = sequence if context is None else torch.cat([sequence, context], dim=-1)
-        hidden = self.inward(told) + self.positions[: sequence.shape[1]]
+        """(B, T, D) noised at times (B,) in [0, 1], with context (B, T, C) and condition (B, W) -> (B, T, D)."""
+        condition = functional.silu(self.time(time) + condition)
+        tokens = sequence if context is None else torch.cat([sequence, context], dim=-1)
+        hidden = self.inward(tokens) + self.positions[: sequence.shape[1]]
         for block in self.blocks:
             hidden = block(hidden, condition)
         shift, scale = self.final_modulation(condition)[:, None].chunk(2, dim=-1)
@@ -150,13 +150,14 @@ def sinusoid(tokens: int, width: int) -> Tensor:
     return torch.cat([angle.sin(), angle.cos()], dim=-1)
 
 
-def fourier(places: Tensor, octaves: int) -> Tensor:
-    """Normalised places (..., P) with sines and cosines of them (..., P + 2 P octaves), from period 8 down.
+def fourier_features(positions: Tensor, frequencies: int) -> Tensor:
+    """Normalised positions (..., P) and their sines and cosines (..., P + 2 P F), in octaves from period 8 down.
 
-    Walls are sharp where networks of plain coordinates are smooth (Tancik et al., 2020).
+    Walls are sharp, while networks of plain coordinates are smooth (Tancik et al., 2020).
     """
-    angles = (places[..., None] * (math.pi / 4 * 2.0 ** torch.arange(octaves, device=places.device))).flatten(-2)
-    return torch.cat([places, angles.sin(), angles.cos()], dim=-1)
+    octaves = math.pi / 4 * 2.0 ** torch.arange(frequencies, device=positions.device)
+    angles = (positions[..., None] * octaves).flatten(-2)
+    return torch.cat([positions, angles.sin(), angles.cos()], dim=-1)
 
 
 # ------------------------------------------------------------------------------------- what goal-conditioned agents use
@@ -183,7 +184,7 @@ class Ensemble(nn.ModuleList):
 
 
 class Bilinear(nn.Module):
-    """phi(x) . psi(y) / sqrt(D) of several phi and psi: how well x and y belong together.
+    """phi(x) . psi(y) / sqrt(D) of an ensemble of phi and psi: how well x and y match.
 
     D is the width of the last hidden layer.
     """

@@ -1,7 +1,7 @@
-"""The one training loop, the base of every model, and slow copies (targets and EMA) by one mechanism.
+"""The one training loop, the base class of every model, and EMA copies (target networks and sampling weights).
 
-Batch n and the noise of step n are functions of (seed, n) alone. So nothing random is kept in a checkpoint, and a run
-that was killed and continued equals an uninterrupted one to the bit.
+Batch n and the noise of step n are functions of (seed, n) alone. So a checkpoint holds no random state, and a run that
+was killed and resumed equals an uninterrupted one to the bit.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ import math
 import signal
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -58,40 +59,43 @@ class TrainingConfig(Config):
         return self.learning_rate * rise * fall
 
 
-class SlowCopy(nn.Module):
-    """A copy of a module that follows it: `copy <- rate * copy + (1 - rate) * module` after every step.
+class EMA(nn.Module):
+    """An exponential moving average of a module's weights: `average <- decay * average + (1 - decay) * weights`.
 
-    With warm-up the rate grows as (1 + step) / (10 + step) until it is reached, so that short runs forget their
-    initialisation too. One mechanism serves target networks (no warm-up) and the EMA weights that sample.
+    Serves as target network, and as the weights that a diffusion model samples with. With warm-up the decay grows as
+    (1 + step) / (10 + step) until it is reached, so that short runs forget their initialisation too.
     """
 
-    def __init__(self, source: nn.Module, rate: float, *, warmup: bool = False) -> None:
+    def __init__(self, source: nn.Module, decay: float, *, warmup: bool = False) -> None:
         super().__init__()
-        self.copy = deepcopy(source).requires_grad_(False)
-        self.rate, self.warmup = rate, warmup
+        self.average = deepcopy(source).requires_grad_(False)
+        self.decay, self.warmup = decay, warmup
 
     def forward(self, *inputs: Tensor, **named: Tensor | None) -> Tensor:
-        """What the copy outputs."""
-        return self.copy(*inputs, **named)
+        """The output of the averaged module."""
+        return self.average(*inputs, **named)
 
     @torch.no_grad()
-    def follow(self, source: nn.Module, step: int) -> None:
+    def update(self, source: nn.Module, step: int) -> None:
         """Move towards the source; `step` counts finished steps from 1."""
-        rate = min(self.rate, (1 + step) / (10 + step)) if self.warmup else self.rate
-        torch._foreach_lerp_(list(self.copy.parameters()), list(source.parameters()), 1 - rate)
+        decay = min(self.decay, (1 + step) / (10 + step)) if self.warmup else self.decay
+        torch._foreach_lerp_(list(self.average.parameters()), list(source.parameters()), 1 - decay)
 
 
 class Model(nn.Module, ABC):
     """Base of everything that is trained. A subclass says how it is built, what a batch is, and its loss.
 
-    Its config has a field `training: TrainingConfig`.
-    On disk a model is a folder: `config.json` (class, config, sizes, what it was trained on) and `model.safetensors`
-    (weights and normalisers).
+    Its config has a field `training: TrainingConfig`. On disk a model is a folder: `config.json` (class, config, sizes,
+    what it was trained on) and `model.safetensors` (weights and normalisers).
     """
 
     config_class: ClassVar[type[Config]]
-    meta: Meta = Meta()  # of the data it was trained on
-    seed: int | None = None  # that it was trained with
+    meta: Meta = Meta()  # of the training data
+    data_fingerprint: str | None = None  # of the training data
+    seed: int | None = None  # of the training
+    profile: str | None = None  # at whose scale it was configured
+    changes: Mapping[str, Any] = MappingProxyType({})  # settings that are not the profile's, by dotted path
+    folder: Path | None = None  # where it is saved, if it is
 
     def __init__(self, config: Config, sizes: dict[str, int]) -> None:
         super().__init__()
@@ -100,8 +104,8 @@ class Model(nn.Module, ABC):
 
     @classmethod
     @abstractmethod
-    def for_data(cls, config: Any, data: Trajectories) -> Self:
-        """Build for a dataset: sizes and normalisers come from it."""
+    def for_data(cls, config: Any, data: Trajectories, **sizes: int) -> Self:
+        """Build for a dataset, which gives sizes and normalisers; `sizes` adds those that the data does not tell."""
 
     @abstractmethod
     def batch(self, data: Trajectories, size: int, rng: np.random.Generator) -> Batch:
@@ -111,9 +115,13 @@ class Model(nn.Module, ABC):
     def loss(self, batch: Batch, generator: torch.Generator) -> tuple[Tensor, dict[str, Tensor]]:
         """The loss to descend and metrics to log."""
 
-    def slow_copies(self) -> list[tuple[SlowCopy, nn.Module]]:
-        """Pairs of a slow copy and the module it follows."""
+    def ema_copies(self) -> list[tuple[EMA, nn.Module]]:
+        """Pairs of an EMA copy and the module it averages."""
         return []
+
+    def parameter_groups(self) -> list[tuple[list[nn.Parameter], float]]:
+        """Trainable parameters, in groups with a factor on the learning rate of each."""
+        return [([parameter for parameter in self.parameters() if parameter.requires_grad], 1.0)]
 
     def forward(self, batch: Batch, generator: torch.Generator) -> tuple[Tensor, dict[str, Tensor]]:
         """The loss, under the name that data-parallel wrappers call."""
@@ -131,12 +139,16 @@ class Model(nn.Module, ABC):
             "config": self.config.to_dict(),
             "sizes": self.sizes,
             "data": self.meta.to_dict(),
+            "data_fingerprint": self.data_fingerprint,
             "seed": self.seed,
+            "profile": self.profile,
+            "changes": dict(self.changes),
         }
         text = json.dumps(description, indent=1, sort_keys=True)
         with atomic(folder / "model.safetensors") as temporary:
             save_file(_contiguous(self.state_dict()), temporary, {"config": _digest(text)})
         write_text(folder / "config.json", text)
+        self.folder = folder
 
     @classmethod
     def load(cls, folder: Path) -> Self:
@@ -147,7 +159,10 @@ class Model(nn.Module, ABC):
             if description["model"] != cls.__name__:
                 raise BadInput(f"{folder}: holds a {description['model']}, not a {cls.__name__}")
             model = cls(cls.config_class.from_dict(description["config"]), description["sizes"])
-            model.meta, model.seed = Meta.from_dict(description.get("data", {})), description.get("seed")
+            model.meta = Meta.from_dict(description["data"])
+            model.data_fingerprint = description["data_fingerprint"]
+            model.seed = description["seed"]
+            model.profile, model.changes = description["profile"], dict(description["changes"])
             header, tensors = _read(folder / "model.safetensors")
             model.load_state_dict(tensors)
             if header.get("config", _digest(text)) != _digest(text):
@@ -155,6 +170,7 @@ class Model(nn.Module, ABC):
         except (OSError, KeyError, TypeError, AttributeError, ValueError, SafetensorError, RuntimeError) as error:
             reason = " ".join(str(error).split())
             raise BadInput(f"{folder}: not a usable {cls.__name__} ({reason}); train it again") from error
+        model.folder = folder
         return model.eval()
 
 
@@ -175,7 +191,7 @@ def _digest(text: str) -> str:
 
 
 def fit(model: Model, data: Trajectories, *, seed: int, folder: Path | None = None, label: str | None = None) -> Model:
-    """Train a model on a dataset. With a folder: log there, checkpoint there, and continue what is there.
+    """Train a model on a dataset. With a folder: log there, checkpoint there, and resume the run that is there.
 
     Runs on whatever device and number of processes `accelerate` finds (launch with torchrun for more than one).
     """
@@ -185,14 +201,13 @@ def fit(model: Model, data: Trajectories, *, seed: int, folder: Path | None = No
     config: TrainingConfig = model.config.training
     seeds = Seeds(seed)
     main = accelerator.is_main_process
-    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    optimizer = torch.optim.AdamW(parameters, config.learning_rate, weight_decay=config.weight_decay, fused=True)
-    run = _Run(folder, model, optimizer, seed) if folder else None
+    model.meta, model.data_fingerprint, model.seed = data.meta, data.fingerprint(), seed
+    optimizer = _optimizer(model, config)
+    run = _Run(folder, model, optimizer) if folder else None
     first = run.restore() if run else 0
     if run and main:
         run.cut_log(first)
     wrapped, optimizer = accelerator.prepare(model, optimizer)
-    model.meta, model.seed = data.meta, seed
     model.train()
     size = max(1, config.batch_size // accelerator.num_processes)
     rank = accelerator.process_index
@@ -200,7 +215,7 @@ def fit(model: Model, data: Trajectories, *, seed: int, folder: Path | None = No
     with progress(bar_label, config.steps, "steps", completed=first) as bar, _stop_signals() as stopped:
         for step in range(first, config.steps):
             for group in optimizer.param_groups:
-                group["lr"] = config.rate(step)
+                group["lr"] = config.rate(step) * group["rate_factor"]
             batch = model.batch(data, size, seeds.stream("batch", step, rank))
             batch = {name: tensor.to(accelerator.device) for name, tensor in batch.items()}
             generator = torch.Generator().manual_seed(seeds.integer("noise", step, rank))
@@ -208,8 +223,8 @@ def fit(model: Model, data: Trajectories, *, seed: int, folder: Path | None = No
             optimizer.zero_grad(set_to_none=True)
             accelerator.backward(loss)
             optimizer.step()
-            for slow, source in model.slow_copies():
-                slow.follow(source, step + 1)
+            for average, source in model.ema_copies():
+                average.update(source, step + 1)
             bar.advance(1)
             if run and main:
                 run.after(step + 1, loss, metrics, config.steps, stop=bool(stopped))
@@ -221,15 +236,20 @@ def fit(model: Model, data: Trajectories, *, seed: int, folder: Path | None = No
     return model
 
 
+def _optimizer(model: Model, config: TrainingConfig) -> torch.optim.Optimizer:
+    groups = [{"params": parameters, "rate_factor": factor} for parameters, factor in model.parameter_groups()]
+    return torch.optim.AdamW(groups, config.learning_rate, weight_decay=config.weight_decay, fused=True)
+
+
 @contextmanager
 def _stop_signals() -> Iterator[list[int]]:
-    """Collect SIGTERM and Ctrl-C instead of dying at once, so that the step is finished and a checkpoint written."""
+    """Collect SIGTERM and Ctrl-C instead of exiting at once, so that the step is finished and a checkpoint written."""
     received: list[int] = []
     before: dict[int, Any] = {}
     for name in (signal.SIGTERM, signal.SIGINT):
         try:
             before[name] = signal.signal(name, lambda number, _: received.append(number))
-        except ValueError:  # not the main thread: signals are someone else's business
+        except ValueError:  # not the main thread: the main thread handles signals
             break
     try:
         yield received
@@ -238,24 +258,32 @@ def _stop_signals() -> Iterator[list[int]]:
             signal.signal(number, handler)
 
 
+def identity(model: Model) -> str:
+    """Everything that decides what a training run ends in: class, config, sizes, data and seed, as JSON."""
+    parts = [type(model).__name__, model.config.to_dict(), model.sizes, model.data_fingerprint, model.seed]
+    return json.dumps(parts, sort_keys=True)
+
+
 class _Run:
     """A training run's folder: metrics as JSONL and TensorBoard, one checkpoint file, and the finished model."""
 
-    def __init__(self, folder: Path, model: Model, optimizer: torch.optim.Optimizer, seed: int) -> None:
+    def __init__(self, folder: Path, model: Model, optimizer: torch.optim.Optimizer) -> None:
         self.folder, self.model, self.optimizer = folder, model, optimizer
-        self.identity = json.dumps([type(model).__name__, model.config.to_dict(), model.sizes, seed], sort_keys=True)
+        self.identity = identity(model)
         self.path, self.metrics = folder / "checkpoint.safetensors", folder / "metrics.jsonl"
         self.saved = self.begin = time.monotonic()
         folder.mkdir(parents=True, exist_ok=True)
         self._writer: Any = None
 
     def restore(self) -> int:
-        """Load the checkpoint of the same run, if there is one; give the number of finished steps."""
+        """Load the checkpoint of the same run, if there is one; return the number of finished steps."""
         if not self.path.exists():
             return 0
         header, tensors = _read(self.path)
         if header.get("identity") != self.identity:
-            raise BadInput(f"{self.path}: belongs to a run with other settings; remove it or choose another folder")
+            raise BadInput(
+                f"{self.path}: belongs to a run with other settings or other data; remove it or choose another folder"
+            )
         self.model.load_state_dict({name[6:]: value for name, value in tensors.items() if name.startswith("model.")})
         state = self.optimizer.state_dict()
         state["state"] = _nested({name[6:]: value for name, value in tensors.items() if name.startswith("state.")})
@@ -263,13 +291,13 @@ class _Run:
         return int(header["step"])
 
     def cut_log(self, step: int) -> None:
-        """Forget metrics from after this step: the run that wrote them was killed past its last checkpoint."""
+        """Drop metrics logged after this step: the run that wrote them was killed past its last checkpoint."""
         lines = self.metrics.read_text().splitlines() if self.metrics.exists() else []
         kept = [line for line in lines if json.loads(line)["step"] <= step]
         write_text(self.metrics, "".join(f"{line}\n" for line in kept))
 
     def after(self, step: int, loss: Tensor, metrics: dict[str, Tensor], steps: int, *, stop: bool) -> None:
-        """Log now and then; checkpoint every minute and before stopping."""
+        """Log at regular steps; checkpoint every minute and before stopping."""
         if step % max(1, steps // LOG_POINTS) == 0 or step == steps:
             self._log(step, {name: float(value.detach()) for name, value in {"loss": loss, **metrics}.items()})
         if stop or time.monotonic() - self.saved > CHECKPOINT_SECONDS:
@@ -294,7 +322,7 @@ class _Run:
         self.saved = time.monotonic()
 
     def finish(self, model: Model) -> None:
-        """Write the model; the checkpoint has served."""
+        """Write the model and remove the checkpoint."""
         if self._writer is not None:
             self._writer.close()
         model.save(self.folder)

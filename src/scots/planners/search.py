@@ -1,153 +1,238 @@
-"""Several draws of every part of a plan, of which the one is kept that is easiest to walk."""
+"""Best-of-N plan search: draw candidates for every part of a plan, keep the cheapest, and repair what is left."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
-import torch
 
+from scots.core.config import Config
+from scots.core.errors import BadInput
 from scots.data.support import Support
 from scots.data.trajectories import Array
+from scots.planners.base import Bridge, BridgingPlanner, CoarseToFine, Rngs
 
-PROBES = 5  # places on the line between two waypoints that are looked up
-BESIDE = 4.0  # steps within which places are beside each other: so near an end nothing is to blame for where it is
-LENGTH = 0.1  # price of a step, in steps that cannot be walked
-WAITING = 0.1  # of the longest stretch of a sequence: it waits in those that are shorter
-FAULTY = 0.05  # share of the steps of a sequence that faults and detours may cost before it is looked for by halves
-HALVINGS = 3
+PROBES = 5  # points on the line between two waypoints that are looked up in the support
+NEAR_STEPS = (
+    4.0  # ends closer than this many steps are joined by a straight line; so near an end nothing is off support
+)
+LENGTH_COST = 0.1  # of a step of the plan, in steps that cannot be walked
+WAITING = 0.1  # a sequence waits where it moves less than this share of its longest move
+FAULTY = 0.05  # share of a plan's steps that faults and detours may cost before it is bisected
+BISECTIONS = 3  # levels of bisection at the most
 
-Rngs = Sequence[np.random.Generator]
-Draw = Callable[[Array, Rngs], Array]
-"""Ends (B, 2, P) and a generator for each -> sequences (B, T, P) from the first to the second."""
-Mend = Callable[[Array, Rngs], Array]
-"""Sequences (B, T, P) and a generator for each -> such with fewer faults between the same ends."""
-PlaceEncoder = Callable[[Array], Array]
-"""Places (N, P) -> points (N, Z) whose distance is the number of steps between them."""
+
+@dataclass(frozen=True)
+class SearchConfig(Config):
+    """How plans are searched for. The defaults draw one plan and leave it as it is."""
+
+    candidates: int = 1  # sequences drawn for every part of a plan, of which the cheapest is kept
+    mend: bool = False  # draw faulty windows of waypoints again
+    bisect: bool = False  # plan to a recorded position halfway, and on from there, where a plan stays faulty
+
+    def __post_init__(self) -> None:
+        if self.candidates < 1:
+            raise BadInput(f"candidates {self.candidates}: at least one plan must be drawn")
+
+    @property
+    def is_on(self) -> bool:
+        """Whether there is anything to search."""
+        return self.candidates > 1 or self.mend or self.bisect
+
+
+class PositionEncoder(Protocol):
+    """A state encoder for positions alone: distances between latents are counted in environment steps."""
+
+    def encode(self, positions: Array) -> Array:
+        """(N, P) -> latents (N, Z)."""
+
+    def distance(self, start: Array, goal: Array) -> Array:
+        """Steps from start to goal latents (..., Z), which broadcast: (...)."""
+
+
+class PlanCost:
+    """The cost of a sequence of positions, in environment steps.
+
+    A sequence is faulty where its next position is more steps away than it has time for (through a wall: near on the
+    map, far in the embedding), and where it leaves the support of the data (a cut corner: near in the embedding too,
+    but nothing was ever recorded inside the wall).
+    """
+
+    def __init__(self, encoder: PositionEncoder, support: Support, line_steps: int) -> None:
+        """`line_steps`: positions at most this many steps apart are taken to be joined by a straight line."""
+        self.encoder, self.support, self._line_steps = encoder, support, line_steps
+
+    def cost(self, sequences: Array, spacing: int) -> Array:
+        """Faults plus a small price for length, of sequences (B, T, P) with `spacing` steps between positions: (B,)."""
+        return self.faults(sequences, spacing) + LENGTH_COST * self.steps(sequences).sum(axis=1)
+
+    def faults(self, sequences: Array, spacing: int) -> Array:
+        """Steps that cannot be walked: too far for their time, or off the support of the data (B,)."""
+        excess = np.maximum(0.0, self.steps(sequences) - spacing).sum(axis=1)
+        return excess + self._off_support(sequences, spacing)
+
+    def steps(self, sequences: Array) -> Array:
+        """Steps from each position of sequences (B, T, P) to the next, by the embedding: (B, T - 1)."""
+        latents = self.encoder.encode(sequences.reshape(-1, sequences.shape[2])).reshape(*sequences.shape[:2], -1)
+        return self.encoder.distance(latents[:, :-1], latents[:, 1:])
+
+    def _off_support(self, sequences: Array, spacing: int) -> Array:
+        """Steps off the support (B,): on the lines between positions, or at positions too far apart for a line."""
+        probes = min(PROBES, spacing) if spacing <= self._line_steps else 1
+        share = np.linspace(0, 1, probes, endpoint=False, dtype=sequences.dtype)[:, None]
+        lines = sequences[:, :-1, None] + share * np.diff(sequences, axis=1)[:, :, None]  # (B, T - 1, probes, P)
+        to_ends = (np.linalg.norm(lines - sequences[:, None, [end]], axis=3) for end in (0, -1))
+        away = np.minimum(*to_ends) > NEAR_STEPS * self.support.step
+        return (away & ~self.support.covers(lines)).sum(axis=(1, 2)) * min(spacing, self._line_steps) / probes
 
 
 class BestOf:
-    """Keeps the best of several sequences between the same ends.
+    """A bridge that draws several sequences of another bridge and keeps the cheapest.
 
-    What speaks against a sequence is counted in steps. From one place to the next there are so many and no more: a
-    stretch through a wall is short on the map and long in the embedding. And it should stay where the data has been: a
-    corner that is cut is nowhere far in the embedding, but nobody was ever recorded inside the wall.
-
-    What is near a planner knows better. So the windows of a plan that have faults nevertheless are drawn again, and a
-    plan that still has too many, or goes a long way round, is looked for by halves: to a recorded place halfway, and on
-    from there.
+    Nothing is drawn between ends close to each other, most of them gaps in which a plan waits at the goal.
     """
 
-    def __init__(self, support: Support, encode: PlaceEncoder, stride: int, candidates: int) -> None:
-        """`stride` is how many steps may lie on a straight line."""
-        self._support, self._encode, self._stride, self._candidates = support, encode, stride, candidates
-        self._places = support.places()
-        self._points = torch.from_numpy(encode(self._places))
+    def __init__(self, bridge: Bridge, cost: PlanCost, candidates: int) -> None:
+        self._bridge, self._cost, self._candidates = bridge, cost, candidates
+        self.tokens, self.spacing = bridge.tokens, bridge.spacing
 
-    def __call__(self, draw: Draw, ends: Array, rng: Rngs, spacing: int, places: int) -> Array:
-        """The best of so many sequences (B, T, P) between each two ends (B, 2, P): T places, `spacing` steps apart.
-
-        Nothing is drawn between ends beside each other, most of them stretches in which a plan waits at the goal.
-        """
-        sequences = self._straight(ends, spacing, places)
-        (far,) = np.nonzero(np.linalg.norm(ends[:, 1] - ends[:, 0], axis=1) > BESIDE * self._support.step)
+    def draw(self, ends: Array, rng: Rngs) -> Array:
+        """The cheapest of the candidates (B, tokens, P) between each two ends (B, 2, P)."""
+        sequences = self._straight(ends)
+        (far,) = np.nonzero(np.linalg.norm(ends[:, 1] - ends[:, 0], axis=1) > NEAR_STEPS * self._cost.support.step)
         if len(far):
-            sequences[far] = self._best(draw, ends[far], [rng[n] for n in far.tolist()], spacing)
+            sequences[far] = self.cheapest(ends[far], [rng[n] for n in far.tolist()])
         return sequences
 
-    def _straight(self, ends: Array, spacing: int, places: int) -> Array:
-        """Sequences (B, T, P) straight from end to end (B, 2, P) at the usual pace, to wait there."""
-        start, way = ends[:, :1], ends[:, 1:] - ends[:, :1]
-        gone = spacing * self._support.step * np.arange(places, dtype=ends.dtype)[:, None]
-        share = np.minimum(1.0, gone / np.maximum(np.linalg.norm(way, axis=2, keepdims=True), 1e-9))
-        return np.where(share < 1, start + share * way, ends[:, 1:]).astype(ends.dtype)
-
-    def _best(self, draw: Draw, ends: Array, rng: Rngs, spacing: int, present: Array | None = None) -> Array:
-        """The best of so many draws (B, T, P) between each two ends (B, 2, P), and of what is present (B, T, P)."""
+    def cheapest(self, ends: Array, rng: Rngs, present: Array | None = None) -> Array:
+        """The cheapest of the candidates between each two ends (B, 2, P), and of what is present (B, tokens, P)."""
         streams = [child for own in rng for child in own.spawn(self._candidates)]
-        drawn = draw(np.repeat(ends, self._candidates, axis=0), streams)
+        drawn = self._bridge.draw(np.repeat(ends, self._candidates, axis=0), streams)
         drawn = drawn.reshape(len(ends), self._candidates, *drawn.shape[1:])
         if present is not None:
             drawn = np.concatenate([present[:, None], drawn], axis=1)
-        costs = self._costs(drawn.reshape(-1, *drawn.shape[2:]), spacing).reshape(drawn.shape[:2])
+        costs = self._cost.cost(drawn.reshape(-1, *drawn.shape[2:]), self.spacing).reshape(drawn.shape[:2])
         return drawn[np.arange(len(ends)), costs.argmin(axis=1)]
 
-    def mended(self, draw: Draw, sequences: Array, rng: Rngs, spacing: int, places: int) -> Array:
-        """Sequences (B, T, P) whose faulty windows of so many places were drawn again, where that is easier to walk."""
-        sequences = sequences.copy()
-        for first in (places // 2, 0):  # half a window on there are other places to hold on to
-            windows = _windows(sequences, first, places)
-            faults, _ = self.judged(windows.reshape(-1, *windows.shape[2:]), spacing)
+    def _straight(self, ends: Array) -> Array:
+        """Sequences straight from end to end (B, 2, P) at the data's usual pace, waiting at the second."""
+        start, change = ends[:, :1], ends[:, 1:] - ends[:, :1]
+        travelled = self.spacing * self._cost.support.step * np.arange(self.tokens, dtype=ends.dtype)[:, None]
+        share = np.minimum(1.0, travelled / np.maximum(np.linalg.norm(change, axis=2, keepdims=True), 1e-9))
+        return np.where(share < 1, start + share * change, ends[:, 1:]).astype(ends.dtype)
+
+
+class PlanSearch(CoarseToFine):
+    """A planner that owns another and searches for the best of its plans.
+
+    Every bridge of the planner draws several candidates. Waypoints, drawn by all bridges but the last, are searched at
+    once: windows that stay faulty are drawn again, and a plan that stays faulty, or takes a long detour, is bisected.
+    The last bridge fills in between waypoints as the plan is walked.
+    """
+
+    def __init__(
+        self, planner: BridgingPlanner, encoder: PositionEncoder, support: Support, config: SearchConfig
+    ) -> None:
+        *coarse, fine = planner.bridges
+        waypoint_spacing = coarse[-1].spacing if coarse else fine.spacing
+        self._cost = PlanCost(encoder, support, line_steps=waypoint_spacing)
+        self._levels = [BestOf(bridge, self._cost, config.candidates) for bridge in coarse or [fine]]
+        self._config, self._spacing = config, waypoint_spacing
+        self._centers = support.centers()
+        self._center_latents = encoder.encode(self._centers)
+        levels = [self._levels[-1], BestOf(fine, self._cost, config.candidates)] if coarse else [self._levels[-1]]
+        super().__init__(levels)
+
+    def _outline(self, ends: Array, rng: Rngs) -> Array:
+        """All waypoints (B, W, P) between starts and goals (B, 2, P)."""
+        return self._search(ends, rng, BISECTIONS if self._config.bisect else 0)
+
+    def _search(self, ends: Array, rng: Rngs, bisections: int) -> Array:
+        """Waypoints (B, W, P), drawn as a whole or, where that is faulty, in two halves."""
+        waypoints = self._mended(self._drawn(ends, rng), rng)
+        if not bisections:
+            return waypoints
+        costs, least = self._cost.cost(waypoints, self._spacing), LENGTH_COST * self._cost.steps(ends)[:, 0]
+        (hard,) = np.nonzero(costs - least > FAULTY * self._spacing * (waypoints.shape[1] - 1))
+        if len(hard):
+            bisected = self._bisected(ends[hard], [rng[n] for n in hard.tolist()], bisections - 1)
+            better = self._cost.cost(bisected, self._spacing) < costs[hard]
+            waypoints[hard[better]] = bisected[better]
+        return waypoints
+
+    def _drawn(self, ends: Array, rng: Rngs) -> Array:
+        """Waypoints (B, W, P) by all coarse bridges, each in the gaps of the one before."""
+        first, *rest = self._levels
+        waypoints = first.draw(ends, rng)
+        for level in rest:
+            gaps = np.stack([waypoints[:, :-1], waypoints[:, 1:]], axis=2)  # (B, N - 1, 2, P)
+            streams = [child for own in rng for child in own.spawn(gaps.shape[1])]
+            between = level.draw(gaps.reshape(-1, *gaps.shape[2:]), streams)
+            inner = between[:, :-1].reshape(len(waypoints), -1, waypoints.shape[2])
+            waypoints = np.concatenate([inner, waypoints[:, -1:]], axis=1)
+        return waypoints
+
+    def _mended(self, waypoints: Array, rng: Rngs) -> Array:
+        """Waypoints (B, W, P) with faulty windows drawn again by the last coarse bridge, where that is cheaper."""
+        level = self._levels[-1]
+        if not self._config.mend or len(self._levels) == 1:  # a single bridge would draw the whole plan again
+            return waypoints
+        waypoints = waypoints.copy()
+        for first in (level.tokens // 2, 0):  # half a window on, other positions are held
+            windows = _windows(waypoints, first, level.tokens)
+            faults = self._cost.faults(windows.reshape(-1, *windows.shape[2:]), self._spacing)
             rows, numbers = np.nonzero(faults.reshape(windows.shape[:2]))
             if len(rows):
                 present, streams = windows[rows, numbers], [rng[row].spawn(1)[0] for row in rows.tolist()]
-                windows[rows, numbers] = self._best(draw, present[:, [0, -1]], streams, spacing, present)
-        return sequences
+                windows[rows, numbers] = level.cheapest(present[:, [0, -1]], streams, present)
+        return waypoints
 
-    def by_halves(
-        self, draw: Draw, mend: Mend, ends: Array, rng: Rngs, spacing: int, halvings: int = HALVINGS
-    ) -> Array:
-        """Sequences (B, T, P), each drawn as a whole or, if too much speaks against it, by halves."""
-        sequences = mend(draw(ends, rng), rng)
-        costs, least = self._costs(sequences, spacing), LENGTH * self._steps(ends)[:, 0]
-        (hard,) = np.nonzero(costs - least > FAULTY * spacing * (sequences.shape[1] - 1))
-        if not halvings or not len(hard):
-            return sequences
-        ends, rng = ends[hard], [rng[n] for n in hard.tolist()]
+    def _bisected(self, ends: Array, rng: Rngs, bisections: int) -> Array:
+        """Waypoints (B, W, P) through a recorded position halfway."""
         middle = self._halfway(ends)
-        halves = (np.stack(half, axis=1) for half in ((ends[:, 0], middle), (middle, ends[:, 1])))
-        both = [self.by_halves(draw, mend, half, rng, spacing, halvings - 1) for half in halves]
-        joined = mend(np.stack([self.one_after_the_other(*halves) for halves in zip(*both, strict=True)]), rng)
-        better = self._costs(joined, spacing) < costs[hard]
-        sequences[hard[better]] = joined[better]
-        return sequences
-
-    def judged(self, sequences: Array, spacing: int) -> tuple[Array, Array]:
-        """Of sequences (B, T, P): steps too many or where nobody was (B,), and steps in all (B,)."""
-        steps = self._steps(sequences)
-        excess = np.maximum(0.0, steps - spacing).sum(axis=1)
-        return excess + self._astray(sequences, spacing), steps.sum(axis=1)
-
-    def one_after_the_other(self, first: Array, second: Array) -> Array:
-        """Two sequences (T, P) as one of their length, without their waits: if time is left, it waits at the end."""
-        joined = np.concatenate([_moving(first), _moving(second), second[-1:]])
-        while len(joined) > len(first):  # leave out the place whose neighbours are nearest to each other
-            points = self._encode(joined)
-            joined = np.delete(joined, np.linalg.norm(points[2:] - points[:-2], axis=1).argmin() + 1, axis=0)
-        return np.concatenate([joined, np.repeat(second[-1:], len(first) - len(joined), axis=0)])
-
-    def _costs(self, sequences: Array, spacing: int) -> Array:
-        """What speaks against sequences (B, T, P), in steps that cannot be walked (B,)."""
-        faults, steps = self.judged(sequences, spacing)
-        return faults + LENGTH * steps
-
-    def _steps(self, sequences: Array) -> Array:
-        """Steps from each place of sequences (B, T, P) to the next (B, T - 1)."""
-        points = self._encode(sequences.reshape(-1, sequences.shape[2])).reshape(*sequences.shape[:2], -1)
-        return np.linalg.norm(np.diff(points, axis=1), axis=2)
-
-    def _astray(self, sequences: Array, spacing: int) -> Array:
-        """Steps where nobody was (B,), on the lines between places, or at these where no straight line can be."""
-        probes = min(PROBES, spacing) if spacing <= self._stride else 1
-        share = np.linspace(0, 1, probes, endpoint=False, dtype=sequences.dtype)[:, None]
-        lines = sequences[:, :-1, None] + share * np.diff(sequences, axis=1)[:, :, None]  # (B, T - 1, probes, P)
-        beside = (np.linalg.norm(lines - sequences[:, None, [end]], axis=3) for end in (0, -1))
-        away = np.minimum(*beside) > BESIDE * self._support.step
-        return (away & ~self._support.covers(lines)).sum(axis=(1, 2)) * min(spacing, self._stride) / probes
+        halves = [
+            self._search(np.stack(half, axis=1), rng, bisections)
+            for half in ((ends[:, 0], middle), (middle, ends[:, 1]))
+        ]
+        joined = [concatenate(first, second, self._steps) for first, second in zip(*halves, strict=True)]
+        return self._mended(np.stack(joined), rng)
 
     def _halfway(self, ends: Array) -> Array:
-        """Of the places where somebody was, the one from which neither end (B, 2, P) is far (B, P)."""
-        away = (torch.cdist(torch.from_numpy(self._encode(ends[:, n])), self._points) for n in (0, 1))
-        return self._places[torch.maximum(*away).argmin(dim=1).numpy()]
+        """Of all recorded positions, the one from which neither end (B, 2, P) is far (B, P)."""
+        start, goal = (self._cost.encoder.encode(ends[:, n]) for n in (0, 1))
+        distance = self._cost.encoder.distance
+        farther = [
+            np.maximum(distance(a, self._center_latents), distance(self._center_latents, b))
+            for a, b in zip(start, goal, strict=True)
+        ]
+        return self._centers[[distances.argmin() for distances in farther]]
+
+    def _steps(self, positions: Array) -> Array:
+        """Steps from each position (N, P) to the one after the next (N - 2,)."""
+        latents = self._cost.encoder.encode(positions)
+        return self._cost.encoder.distance(latents[:-2], latents[2:])
 
 
-def _windows(sequences: Array, first: int, places: int) -> Array:
-    """Views (B, N, places, P) of sequences (B, T, P): windows from a first place on, end to end."""
-    every = np.lib.stride_tricks.sliding_window_view(sequences, places, axis=1, writeable=True)
-    return every[:, first :: places - 1].swapaxes(2, 3)
+def concatenate(first: Array, second: Array, steps: Callable[[Array], Array]) -> Array:
+    """Two sequences (T, P) as one of the same length, without their waits; time that is left is spent at the end.
+
+    Where there are too many positions, those are dropped whose neighbours are the fewest `steps` apart.
+    """
+    joined = np.concatenate([_moving(first), _moving(second), second[-1:]])
+    while len(joined) > len(first):
+        joined = np.delete(joined, steps(joined).argmin() + 1, axis=0)
+    return np.concatenate([joined, np.repeat(second[-1:], len(first) - len(joined), axis=0)])
+
+
+def _windows(sequences: Array, first: int, length: int) -> Array:
+    """Views (B, N, length, P) of sequences (B, T, P): windows end to end, beginning with position `first`."""
+    every = np.lib.stride_tricks.sliding_window_view(sequences, length, axis=1, writeable=True)
+    return every[:, first :: length - 1].swapaxes(2, 3)
 
 
 def _moving(sequence: Array) -> Array:
-    """The places of a sequence (T, P) from which it goes on, and its first in any case."""
-    stretches = np.linalg.norm(np.diff(sequence, axis=0), axis=1)
-    return sequence[:-1][(stretches > WAITING * stretches.max()) | (np.arange(len(stretches)) == 0)]
+    """The positions of a sequence (T, P) from which it moves on, and its first in any case."""
+    moves = np.linalg.norm(np.diff(sequence, axis=0), axis=1)
+    return sequence[:-1][(moves > WAITING * moves.max()) | (np.arange(len(moves)) == 0)]

@@ -5,24 +5,25 @@ All that reports know of augmenters is here. Data may come from anywhere: what i
 
 from __future__ import annotations
 
+import hashlib
+import json
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from operator import itemgetter
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import Any, Self
 
-from scots.augmenters.embedding import Encoder, RawState
+from scots.augmenters import AUGMENTERS
+from scots.augmenters.embedding import RawState, StateEncoder
 from scots.augmenters.index import SegmentIndex
 from scots.augmenters.refinement import InverseDynamics
-from scots.augmenters.scots import PROFILES, Recipe, ScotsConfig, Stitched, configure, job_of, stitched_by
-from scots.augmenters.stitching import RECIPES, assemble, walk
-from scots.core.config import Config, Profile, Seeds
+from scots.augmenters.scots import ScotsConfig, stitched_by
+from scots.augmenters.stitching import assemble, walk
+from scots.core.config import Config, Seeds
 from scots.core.errors import BadInput
 from scots.data.npz import read_npz
-from scots.data.trajectories import Array, Meta, Trajectories
-from scots.models.cache import found
+from scots.data.trajectories import Array, Trajectories
 
 _OPTIONS = {
     "trajectories": "--trajectories",
@@ -43,54 +44,30 @@ _OPTIONS = {
 
 @dataclass(frozen=True)
 class AugmentationSettings(Config):
-    """All that decided augmented data apart from the original, and what of it differs from a named recipe."""
+    """All that decided augmented data apart from the original, and how it differs from an augmenter's defaults."""
 
-    recipe: str  # a named recipe, "custom" where none is near, or the origin that data from elsewhere gives
+    augmenter: str  # by name, or the origin that data from elsewhere gives
     profile: str | None  # the scale by name
     seed: int | None
-    changes: dict[str, Any]  # dotted path -> value, where it is not the recipe's at this profile
+    changes: dict[str, Any]  # dotted path -> value, where it is not the augmenter's for the dataset at this profile
     config: dict[str, Any]  # all settings
     config_fingerprint: str  # or that of the data, where it tells no config
 
     @property
     def label(self) -> str:
-        """The recipe and what was changed: "official", "official, trajectories=400"."""
-        return ", ".join([self.recipe, *(f"{path}={_shown(value)}" for path, value in self.changes.items())])
+        """The augmenter and what was changed: "scots", "scots, trajectories=400"."""
+        return ", ".join([self.augmenter, *(f"{path}={_shown(value)}" for path, value in self.changes.items())])
 
     @classmethod
-    def of_config(cls, config: ScotsConfig, data: Trajectories, seed: int) -> Self:
-        """The settings of a config, beside the recipe for this dataset from which it differs least.
-
-        The name that a config carries proves nothing: what it says is compared.
-        """
-        recipe, changes = "custom", {}
-        if config.profile in PROFILES:
-            usual = (configure(data, cast(Profile, config.profile), cast(Recipe, name)) for name in RECIPES)
-            differing = {name: _changes(config, other) for name, other in zip(RECIPES, usual, strict=True)}
-            recipe = min(differing, key=lambda name: (len(differing[name]), name != config.recipe))
-            changes = differing[recipe]
-        return cls(recipe, config.profile, seed, changes, config.to_dict(), config.fingerprint())
-
-    @classmethod
-    def of_unknown(cls, aug: Trajectories) -> Self:
-        """The settings of data that was not stitched here, as far as its last step tells."""
-        step = aug.meta.provenance[-1] if aug.meta.provenance else {}
-        seed, origin = step.get("seed"), str(step.get("origin", "unknown"))
-        return cls(origin, None, seed, {}, step.get("config", {}), aug.fingerprint())
-
-
-def _changes(config: ScotsConfig, usual: ScotsConfig) -> dict[str, Any]:
-    """Settings that differ from the usual ones, by dotted path in order; the recipe's name is not a setting."""
-    expected, own = dict(_leaves(usual.to_dict())), sorted(_leaves(config.to_dict()), key=itemgetter(0))
-    return {path: value for path, value in own if path != "recipe" and value != expected[path]}
-
-
-def _leaves(values: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for name, value in values.items():
-        if isinstance(value, dict):
-            yield from _leaves(value, f"{prefix}{name}.")
-        else:
-            yield prefix + name, value
+    def of(cls, aug: Trajectories) -> Self:
+        """The settings that augmented data carries, as far as its last step tells."""
+        if (step := aug.meta.augmentation) is not None:
+            digest = hashlib.sha256(json.dumps(step["config"], sort_keys=True).encode()).hexdigest()[:12]
+            names = ("augmenter", "profile", "seed", "changes", "config")
+            return cls(**{name: step[name] for name in names}, config_fingerprint=digest)
+        last = aug.meta.provenance[-1] if aug.meta.provenance else {}
+        origin, config = str(last.get("origin", "unknown")), last.get("config", {})
+        return cls(origin, None, last.get("seed"), {}, config, aug.fingerprint())
 
 
 def _shown(value: Any) -> str:
@@ -98,24 +75,16 @@ def _shown(value: Any) -> str:
 
 
 def augment_command(dataset: str, settings: AugmentationSettings, out: str) -> str | None:
-    """The command that makes such data, with every changed setting; None for settings that no recipe is near to.
-
-    Settings for which `scots augment` has no option are set from Python.
-    """
-    if settings.recipe not in RECIPES:
+    """The command that makes such data, with every changed setting; None for data from elsewhere."""
+    if settings.augmenter not in AUGMENTERS:
         return None
-    changes = dict(settings.changes)
-    if changes.get("stitcher.segment") == changes.get("stitching.segment"):
-        changes.pop("stitcher.segment", None)  # one option sets both
-    if all(path in _OPTIONS and value is not None for path, value in changes.items()):
-        words = ["scots", "augment", dataset, "--out", out]
-        words += ["--profile", settings.profile or "laptop"] if settings.profile != "laptop" else []
-        words += ["--recipe", settings.recipe] if settings.recipe != "official" else []
-        words += [word for path, value in changes.items() for word in _option(path, value)]
-        return shlex.join([*words, *(["--seed", str(settings.seed)] if settings.seed else [])])
-    named = "".join(f", {path.replace('.', '__')}={value!r}" for path, value in changes.items())
-    made = f"scots.augment(scots.load({dataset!r}), {settings.profile!r}, {settings.recipe!r}, {settings.seed}{named})"
-    return shlex.join(["python", "-c", f"import scots; {made}.save({out!r})"])
+    words = ["scots", "augment", dataset, "--out", out]
+    words += ["--augmenter", settings.augmenter] if settings.augmenter != "scots" else []
+    words += ["--profile", settings.profile] if settings.profile not in (None, "laptop") else []
+    others = [f"{path}={json.dumps(value)}" for path, value in settings.changes.items() if path not in _OPTIONS]
+    words += [word for path, value in settings.changes.items() if path in _OPTIONS for word in _option(path, value)]
+    words += ["--set", *others] if others else []
+    return shlex.join([*words, *(["--seed", str(settings.seed)] if settings.seed else [])])
 
 
 def _option(path: str, value: Any) -> list[str]:
@@ -155,7 +124,7 @@ class Augmentation:
     """How augmented data was made, and what is still cached of the models that made it."""
 
     settings: AugmentationSettings
-    encoder: Encoder | None = None
+    encoder: StateEncoder | None = None
     inverse: InverseDynamics | None = None
     walker: Walker | None = None
 
@@ -166,17 +135,23 @@ def augmentation_of(data: Trajectories, aug: Trajectories) -> Augmentation:
     Data that cannot be compared with the original, or says that it was made from another one, is refused.
     """
     _check_comparable(data, aug)
-    data = data.but_meta(position=aug.meta.position)  # as it was when it was augmented
+    data = data.with_meta(position=aug.meta.position)  # as it was when it was augmented
     source = next((step["source"] for step in reversed(aug.meta.provenance) if "source" in step), None)
     if source is not None and source != data.fingerprint():
         raise BadInput(
             f"augmented from data of fingerprint {source}, the original given has {data.fingerprint()}: "
             "give the data it was made from"
         )
-    stitched = _stitched(aug.meta)
+    settings, stitched = AugmentationSettings.of(aug), stitched_by(aug.meta)
     if stitched is None:
-        return Augmentation(AugmentationSettings.of_unknown(aug))
-    return _scots(data, stitched)
+        return Augmentation(settings)
+    inputs = stitched.inputs()
+    return Augmentation(
+        settings=settings,
+        encoder=stitched.embedding() if stitched.config.encoder == "temporal" else RawState(data),
+        inverse=stitched.inverse_dynamics(),
+        walker=Walker(inputs, stitched.config) if inputs else None,
+    )
 
 
 def _check_comparable(data: Trajectories, aug: Trajectories) -> None:
@@ -189,19 +164,3 @@ def _check_comparable(data: Trajectories, aug: Trajectories) -> None:
             )
     if aug.source is not None and aug.source.max() >= data.rows:
         raise BadInput("the source rows of the augmented data do not fit the original: give the data it was made from")
-
-
-def _stitched(meta: Meta) -> Stitched | None:
-    """The stitching that made this data, if that was the last step with settings."""
-    steps = [step for step in meta.provenance if "config" in step]
-    return stitched_by(meta) if steps and steps[-1].get("origin") == "stitched here" else None
-
-
-def _scots(data: Trajectories, made: Stitched) -> Augmentation:
-    config, folder = made.config, Path(job_of(data, made.config, made.seed).inputs)
-    return Augmentation(
-        settings=AugmentationSettings.of_config(config, data, made.seed),
-        encoder=made.embedding() if config.encoder == "temporal" else RawState(data),
-        inverse=found(InverseDynamics, config.inverse, made.source, made.seed),
-        walker=Walker(folder, config) if (folder / "index").exists() else None,
-    )

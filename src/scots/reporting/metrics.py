@@ -14,7 +14,7 @@ import faiss
 import numpy as np
 from scipy.stats import spearmanr
 
-from scots.augmenters.embedding import Encoder
+from scots.augmenters.embedding import StateEncoder
 from scots.augmenters.index import SegmentIndex
 from scots.augmenters.refinement import InverseDynamics, unit_quaternions
 from scots.core.config import Config
@@ -22,7 +22,7 @@ from scots.core.errors import BadInput
 from scots.data.trajectories import Array, Normalizer, Trajectories
 from scots.envs.geodesic import Geodesic
 from scots.envs.maze import Maze
-from scots.envs.ogbench import make_environment, seed_environment
+from scots.envs.ogbench import make_simulator, seed_simulator
 
 NEAR_CELLS = 8  # pairs of states at most this many maze cells apart are near
 _BINS_PER_DECADE = 10
@@ -139,7 +139,7 @@ def _grid(columns: tuple[int, ...], low: Array, side: float, shape: tuple[int, .
     return number_of
 
 
-def latent_cells(data: Trajectories, encoder: Encoder, seed: int) -> Cells:
+def latent_cells(data: Trajectories, encoder: StateEncoder, seed: int) -> Cells:
     """The k-means cells of the latents of a dataset: a partition of latent vectors, whatever their distance is."""
     latents = np.ascontiguousarray(encoder.encode(data.observations), dtype=np.float32)
     count = min(_LATENT_CELLS, len(latents))
@@ -339,7 +339,7 @@ def measure_dynamics(
     at_joins, inside = (sample_rows(rows, count, rng) for rows in join_rows(aug))
     if environment is None or data.actions is None or aug.actions is None or not len(at_joins) + len(inside):
         return None
-    seed_environment(environment, rng)
+    seed_simulator(environment, rng)
     rows = data.random_rows(2, count, rng)
     recorded = data.windows(rows, 2)
 
@@ -364,7 +364,7 @@ def measure_dynamics(
 def simulator_of(data: Trajectories) -> Any:
     """The simulator whose states a dataset's observations are; None if there is none, or it is not installed."""
     try:
-        environment = make_environment(data.meta)
+        environment = make_simulator(data.meta)
     except BadInput:
         return None
     return environment if environment.get_ob().size == data.observations.shape[1] else None
@@ -423,7 +423,7 @@ class Calibration(Config):
 
 
 def measure_calibration(
-    data: Trajectories, encoder: Encoder, maze: Maze, counts: tuple[int, int], rng: np.random.Generator
+    data: Trajectories, encoder: StateEncoder, maze: Maze, counts: tuple[int, int], rng: np.random.Generator
 ) -> Calibration:
     """Latent distance against path length, and their rank correlation, over all pairs of two samples of states."""
     starts, goals = (data.observations[sample_rows(np.arange(data.rows), count, rng)] for count in counts)

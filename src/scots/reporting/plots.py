@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from scots.augmenters.embedding import Encoder
+from scots.augmenters.embedding import StateEncoder
 from scots.data.inspection import position_columns
 from scots.data.trajectories import Array, Trajectories
 from scots.reporting.augmentation import Walker, augmentation_of
@@ -80,7 +80,7 @@ CAPTIONS: dict[str, tuple[str, str]] = {
 
 
 def write_figures(
-    data: Trajectories, aug: Trajectories, quality: Quality, folder: Path, encoder: Encoder | None = None
+    data: Trajectories, aug: Trajectories, quality: Quality, folder: Path, encoder: StateEncoder | None = None
 ) -> list[Picture]:
     """Write every figure there is something to draw for, as PNG files in the folder."""
     pictures = []
@@ -91,7 +91,7 @@ def write_figures(
 
 
 def report_figures(
-    data: Trajectories, aug: Trajectories, quality: Quality, encoder: Encoder | None = None
+    data: Trajectories, aug: Trajectories, quality: Quality, encoder: StateEncoder | None = None
 ) -> dict[str, Figure]:
     """Every figure there is something to draw for, by name. The encoder is the cached one unless it is given."""
     made, data = augmentation_of(data, aug), with_position(data, aug)
@@ -181,7 +181,7 @@ def _close_together(starts: Array) -> Array:
 # -------------------------------------------------------------------------------------------------------------- latents
 
 
-def latents_figure(data: Trajectories, encoder: Encoder) -> Figure:
+def latents_figure(data: Trajectories, encoder: StateEncoder) -> Figure:
     """Some states by position on the left, their latents by t-SNE on the right, in the same colours."""
     rows = sample_rows(np.arange(data.rows), LATENTS, np.random.default_rng(0))
     columns = position_columns(data)[0][:2]
@@ -199,7 +199,7 @@ def latents_figure(data: Trajectories, encoder: Encoder) -> Figure:
     return _titled(figure, f"{len(rows):,} states of {data.meta.dataset or 'the data'}")
 
 
-def _layout(encoder: Encoder, latents: Array) -> Array:
+def _layout(encoder: StateEncoder, latents: Array) -> Array:
     """A layout of latents (N, Z) in the plane by t-SNE, from the mean of their distances both ways: (N, 2)."""
     from sklearn.manifold import TSNE
 

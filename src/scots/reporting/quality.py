@@ -10,13 +10,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from scots import datasets as sources
-from scots.augmenters.embedding import Encoder
+from scots.augmenters.embedding import StateEncoder
 from scots.augmenters.refinement import InverseDynamics
 from scots.core.config import Config, Seeds
 from scots.data.inspection import position_columns
 from scots.data.trajectories import Normalizer, Trajectories
 from scots.envs.maze import Maze, maze_of
-from scots.evaluation.rollout import origin_of
 from scots.reporting.augmentation import AugmentationSettings, augmentation_of
 from scots.reporting.metrics import (
     Calibration,
@@ -90,7 +89,9 @@ class Quality(Config):
         return quality_document(self).text()
 
 
-def measure_quality(data: Trajectories, aug: Trajectories, *, encoder: Encoder | None = None, seed: int = 0) -> Quality:
+def measure_quality(
+    data: Trajectories, aug: Trajectories, *, encoder: StateEncoder | None = None, seed: int = 0
+) -> Quality:
     """Measure augmented data against the data it was made from; `seed` decides what is sampled.
 
     The encoder and the inverse dynamics are the cached ones that the data was made with, unless an encoder is given.
@@ -98,7 +99,7 @@ def measure_quality(data: Trajectories, aug: Trajectories, *, encoder: Encoder |
     made, seeds = augmentation_of(data, aug), Seeds(seed)
     encoder = encoder or made.encoder
     data = with_position(data, aug)
-    aug = aug.but_meta(position=data.meta.position)
+    aug = aug.with_meta(position=data.meta.position)
     columns, maze = data.meta.position[:2], known_maze(data)
     scale = Normalizer.fit(data.observations)
     original = sample_trajectories(data, _SAMPLE_STATES, seeds.stream("sample original"))
@@ -112,7 +113,7 @@ def measure_quality(data: Trajectories, aug: Trajectories, *, encoder: Encoder |
         dataset=data.meta.dataset,
         augmentation=made.settings,
         sample_seed=seed,
-        origin=origin_of(aug.meta),
+        origin=aug.meta.origin,
         original=_summary(data, original, grids, latent, maze),
         augmented=_summary(aug, augmented, grids, latent, maze),
         joins=measure_joins(data, augmented, columns, scale),
@@ -128,7 +129,7 @@ def measure_quality(data: Trajectories, aug: Trajectories, *, encoder: Encoder |
 
 def with_position(data: Trajectories, aug: Trajectories) -> Trajectories:
     """The data with the position columns that its augmentation used, or else those that it names itself."""
-    return data.but_meta(position=aug.meta.position or position_columns(data)[0])
+    return data.with_meta(position=aug.meta.position or position_columns(data)[0])
 
 
 def known_maze(data: Trajectories) -> Maze | None:
@@ -161,7 +162,7 @@ def _residual(data: Trajectories, inverse: InverseDynamics | None, rng: np.rando
 
 
 def _calibration(
-    data: Trajectories, encoder: Encoder | None, maze: Maze | None, rng: np.random.Generator
+    data: Trajectories, encoder: StateEncoder | None, maze: Maze | None, rng: np.random.Generator
 ) -> Calibration | None:
     if encoder is None or maze is None or maze.name == "teleport":  # portals are shorter than any path
         return None

@@ -10,7 +10,7 @@ import numpy as np
 
 from scots.core.versions import code_version, now, package_versions
 from scots.data.trajectories import Meta
-from scots.evaluation.control import controller_of
+from scots.datasets.specs import spec_of_meta
 from scots.reporting.document import Commands, Document, Facts, Paragraph, Picture, Section, TableBlock, short_number
 from scots.reporting.metrics import NEAR_CELLS, Distribution, Dynamics, Nearest, Quantiles, Visits
 from scots.reporting.quality import FINE_PARTS, Quality, Summary
@@ -91,7 +91,14 @@ def next_commands(data: str, aug: str, meta: Meta) -> list[str]:
     ]
     if meta.environment:
         commands += [
-            ["train", controller_of(meta.dataset or ""), "--data", data, "--out", "controller"],
+            [
+                "train",
+                spec_of_meta(meta, columns=len(meta.columns), episode_states=0).controller,
+                "--data",
+                data,
+                "--out",
+                "controller",
+            ],
             ["evaluate", "planner", "--controller", "controller"],
         ]
     return [shlex.join(["scots", *words]) for words in commands]

@@ -11,11 +11,10 @@ from pathlib import Path
 import numpy as np
 
 from scots.core.files import write_text
-from scots.evaluation.control import controller_of
-from scots.evaluation.rollout import REGISTERED_LIMIT
+from scots.datasets.specs import REGISTERED_LIMIT
 from scots.experiments.pipeline import EPISODES
 from scots.experiments.recipe import Recipe
-from scots.experiments.tables import TABLES, Table
+from scots.experiments.tables import TABLES, ResultTable
 from scots.reporting.augmentation import AugmentationSettings, augment_command
 from scots.reporting.document import Block, Commands, Document, Paragraph, Section, TableBlock, short_number
 from scots.reporting.metrics import NEAR_CELLS
@@ -24,11 +23,11 @@ from scots.reporting.success import comparison_table, rows_of
 
 _PROFILE = "laptop"
 """The profile whose results the pages show."""
-_STAGES = ("collect", "augment", "learner", "controller")
+_STAGES = ("collect", "augment", "search", "planner", "agent")
 _LINE_KEY = ("dataset", "recipe", "training_seed")
 """Fields of an evaluation row that decide the stages before the evaluation."""
 _TABLE_BEGIN, _TABLE_END = "<!-- results: made by `make results` -->", "<!-- end of results -->"
-_PAPER_HOURS = {"augment": 9.3, "learner": 18, "controller": 2.5}
+_PAPER_HOURS = {"augment": 9.3, "planner": 18, "agent": 2.5}
 """What the paper reports for its stages, on an A10 GPU."""
 
 _LEAD = """Made by `make results` from the rows in `results/`; a test fails if this page is stale. The commands above a
@@ -54,19 +53,19 @@ def _success_notes(rows: Sequence[Row]) -> list[Block]:
     origins = " or ".join(f'"{origin}"' for origin in sorted({row["origin"] for row in rows}))
     drawn = {augmented: _plans_drawn(rows, augmented) for augmented in (True, False)}
     made = f"""Profile `{_PROFILE}`; origin of the training data: {origins}. Unless a column says otherwise, a planner
-        that was trained on augmented data draws {drawn[True]} at a time and follows the best, one that was trained on
-        the original data draws {drawn[False]}."""
+        that was trained on augmented data draws {drawn[True]} at a time and searches for the best, one that was trained
+        on recorded data draws {drawn[False]}."""
     return [Paragraph(measured), Paragraph(made)] if rows else [Paragraph(measured)]
 
 
 def _plans_drawn(rows: Sequence[Row], augmented: bool) -> str:
     """How many plans are drawn at a time, of rows that follow plans as is usual for their data."""
-    own = [row for row in rows if row["execution"] and not row["recipe"]["settings"]]
-    counts = sorted({row["execution"]["candidates"] for row in own if bool(row["recipe"]["augment"]) == augmented})
+    own = [row for row in rows if row["search"] and not row["recipe"]["overrides"]]
+    counts = sorted({row["search"]["candidates"] for row in own if bool(row["recipe"]["augmenter"]) == augmented})
     return " or ".join(map(str, counts)) + (" plan" if counts == [1] else " plans")
 
 
-def _table_commands(name: str, table: Table, rows: Sequence[Row]) -> list[str]:
+def _table_commands(name: str, table: ResultTable, rows: Sequence[Row]) -> list[str]:
     """The commands that measured a table: one for all datasets and columns that were run with the same seeds."""
     groups: dict[tuple[int, tuple[int, ...], tuple[str, ...]], list[str]] = {}
     for dataset in table.published:
@@ -100,7 +99,7 @@ def times_table(rows: Sequence[Row]) -> TableBlock:
     """Wall minutes of every stage, one line per dataset, recipe and training seed."""
     firsts: dict[str, Row] = {}
     for row in rows:
-        if not row["recipe"]["settings"]:
+        if not row["recipe"]["overrides"]:
             firsts.setdefault(identity(row, _LINE_KEY), row)
     lines = []
     for line, first in firsts.items():
@@ -110,7 +109,7 @@ def times_table(rows: Sequence[Row]) -> TableBlock:
         spent.append(sum(seconds or 0.0 for seconds in spent))
         minutes = ["-" if seconds is None else f"{seconds / 60:.1f}" for seconds in spent]
         recipe = Recipe.from_dict(first["recipe"])
-        made = [first["dataset"], recipe.augment or "original", recipe.learner_name, str(first["training_seed"])]
+        made = [first["dataset"], recipe.augmenter or "recorded", recipe.actor, str(first["training_seed"])]
         lines.append([*made, *minutes])
     return TableBlock(["dataset", "data", "what acts", "training seed", *_STAGES, "evaluation", "total"], lines)
 
@@ -146,16 +145,14 @@ def _plans(rows: Sequence[Row]) -> list[Section]:
 
 
 def _plans_commands(dataset: str, rows: Sequence[Row]) -> list[str]:
-    agent, minutes = controller_of(dataset), [row["minutes"] for row in rows if "minutes" in row]
-    embedding = '"${SCOTS_HOME:-$HOME/.scots}"/artifacts/temporaldistance-*'
+    minutes = [row["minutes"] for row in rows if "minutes" in row]
     commands = [f"scots augment {dataset} --out augmented.npz"]
     if minutes:
         commands.append(f"python benchmarks/plans.py train augmented.npz --minutes {np.median(minutes):.0f}")
     return [
         *commands,
         "scots train hd --data augmented.npz --out hd",
-        f"scots train {agent} --data {dataset} --out {agent}",
-        f"python benchmarks/plans.py draw hd --data augmented.npz --embedding {embedding} --controller {agent}",
+        "python benchmarks/plans.py draw hd --data augmented.npz",
     ]
 
 
@@ -167,7 +164,7 @@ def _plans_table(rows: Sequence[Row], study: str) -> TableBlock:
     for row in own:
         tasks = ", ".join(f"{share:.0%}" for share in row["clean_tasks"])
         spent = f"{row['minutes']:.1f} min" if "minutes" in row else f"{row['seconds']:.0f} s"
-        shares = [f"{row['clean_pairs']:.0%}", tasks, f"{row['places_in_walls']:.1%}"]
+        shares = [f"{row['clean_pairs']:.0%}", tasks, f"{row['positions_in_walls']:.1%}"]
         lines.append([row["variant"], *shares, f"{row.get('steps', '')}", spent])
     filled = [n for n in range(len(header)) if any(line[n] for line in lines)]
     minutes = [row["minutes"] for row in own if "minutes" in row]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 import shutil
 from collections.abc import Sequence
@@ -17,11 +16,11 @@ from scots.core.console import console, progress
 from scots.core.errors import BadInput
 from scots.core.files import atomic
 from scots.data.trajectories import Array, Meta
+from scots.envs.base import Task
 from scots.envs.maze import maze_of
-from scots.envs.ogbench import make_environment
-from scots.envs.vector import Task
+from scots.envs.ogbench import make_simulator
 from scots.evaluation.control import Controller, SubgoalController
-from scots.evaluation.rollout import Episode, run
+from scots.evaluation.rollout import Episode, run_episodes
 from scots.reporting.maps import INK, draw_maze
 
 if TYPE_CHECKING:
@@ -50,11 +49,11 @@ class Rollout:
     """A recorded episode and what it was heading for."""
 
     episode: Episode
-    plans: dict[int, Array] = field(default_factory=dict)  # step a plan was made at -> its waypoints (W, P)
+    plans: dict[int, Array] = field(default_factory=dict)  # step a plan was made at -> its positions (T, P)
     subgoals: list[Array] = field(default_factory=list)  # at each step (P,); none without a planner
 
     def plan_at(self, step: int) -> Array:
-        """The waypoints that were followed at a step (W, P); none without a planner."""
+        """The plan that was followed at a step (T, P); empty without a planner."""
         made = max((at for at in self.plans if at <= step), default=None)
         return np.empty((0, 2)) if made is None else self.plans[made]
 
@@ -64,7 +63,6 @@ class _Recorder:
 
     def __init__(self, controller: Controller) -> None:
         self._controller = controller
-        self.execution = controller.execution
         self.plans: list[dict[int, Array]] = []
         self.subgoals: list[list[Array]] = []
 
@@ -75,7 +73,7 @@ class _Recorder:
         self.plans += [{} for _ in seeds]
         self.subgoals += [[] for _ in seeds]
 
-    def act(self, episodes: Array, observations: Array, goals: Array) -> Array:
+    def act(self, episodes: Array, observations: Array, goals: Array | None) -> Array:
         """The actions of the wrapped controller."""
         actions = self._controller.act(episodes, observations, goals)
         if isinstance(self._controller, SubgoalController):
@@ -83,12 +81,12 @@ class _Recorder:
         return actions
 
     def _record(self, controller: SubgoalController, episodes: Array) -> None:
-        for episode, planned, subgoal in zip(
-            episodes, controller.planned(episodes), controller.subgoals(episodes), strict=True
-        ):
+        for episode, subgoal in zip(episodes.tolist(), controller.subgoals(episodes), strict=True):
             plans, subgoals = self.plans[self._first + episode], self.subgoals[self._first + episode]
-            if planned > len(plans):
-                plans[len(subgoals)] = controller.plans(episode)[:: controller.planner.stride].copy()
+            if controller.plan_count(episode) > len(plans):
+                plan = controller.plan_of(episode)
+                controller.planner.fill_in([plan], [0], [len(plan.positions)])  # draws no other plan than walking it
+                plans[len(subgoals)] = plan.positions.copy()
             subgoals.append(subgoal)
 
 
@@ -96,11 +94,8 @@ def record(
     controller: Controller, meta: Meta, tasks: Sequence[Task], *, max_steps: int, seed: int = 0
 ) -> list[Rollout]:
     """One episode of each task: the first of those that an evaluation with this seed runs."""
-    if isinstance(controller, SubgoalController):
-        controller = copy.copy(controller)
-        controller.whole = True  # parts of a plan that are not followed are drawn too
     recorder = _Recorder(controller)
-    episodes = run(recorder, meta, tasks, episodes=1, max_steps=max_steps, seed=seed, workers=1, record=True)
+    episodes = run_episodes(recorder, meta, tasks, episodes=1, max_steps=max_steps, seed=seed, workers=1, record=True)
     return [Rollout(*parts) for parts in zip(episodes, recorder.plans, recorder.subgoals, strict=True)]
 
 
@@ -126,6 +121,7 @@ class _Artists:
     def __init__(self, axes: Axes, rollout: Rollout, meta: Meta, longest: int, dot: float) -> None:
         columns = list(meta.position[:2])
         assert rollout.episode.observations is not None
+        assert rollout.episode.goal is not None
         self._positions = rollout.episode.observations[:, columns]
         planned = bool(rollout.plans)
         self._plan = axes.plot([], [], "-o", color=_PLAN, markersize=3.2, linewidth=0.9, zorder=3)[0]
@@ -269,6 +265,7 @@ class _Scene:
         episode = self._rollout.episode
         assert self._camera is not None
         assert episode.observations is not None
+        assert episode.goal is not None
         return self._camera.frame(episode.observations[step], episode.goal[self._columns])
 
 
@@ -276,7 +273,7 @@ class _Camera:
     """The environment's own view of a maze, straight from above."""
 
     def __init__(self, meta: Meta) -> None:
-        self._environment: Any = make_environment(meta, render_mode="rgb_array", width=_PIXELS, height=_PIXELS)
+        self._environment: Any = make_simulator(meta, render_mode="rgb_array", width=_PIXELS, height=_PIXELS)
         self._environment.model.light_castshadow[:] = 0  # without a GPU, shadows take most of the time
         self._environment.reset()
         self._environment.render()  # fails here if nothing can render

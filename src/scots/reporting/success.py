@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scots.evaluation.rollout import REGISTERED_LIMIT, STEP_LIMITS, EvalResult, step_limits
-from scots.experiments.tables import Table
+from scots.datasets.specs import SPECS
+from scots.evaluation.results import EvalResult
+from scots.experiments.tables import ResultTable
 from scots.reporting.document import Strong, TableBlock
 from scots.reporting.rows import Row
 
@@ -50,12 +51,12 @@ def success_table(rows: Sequence[EvalResult]) -> TableBlock:
     return TableBlock(["task", *(f"within {limit}" for limit in limits), "median steps"], lines)
 
 
-def comparison_table(table: Table, rows: Sequence[Row]) -> TableBlock:
+def comparison_table(table: ResultTable, rows: Sequence[Row]) -> TableBlock:
     """A table of the paper: our success rates where there are rows, the published numbers in brackets beside them."""
     lines: list[list[object]] = []
     for dataset, published in table.published.items():
-        for limit in step_limits(dataset):
-            compared = limit == STEP_LIMITS.get(dataset, REGISTERED_LIMIT)  # the limit of the published numbers
+        for limit in SPECS[dataset].step_limits:
+            compared = limit == SPECS[dataset].reference_limit  # that of the published numbers
             cells = [
                 _cell(rows_of(table, column, dataset, rows, limit), published.get(column) if compared else None)
                 for column in table.columns
@@ -65,13 +66,11 @@ def comparison_table(table: Table, rows: Sequence[Row]) -> TableBlock:
     return TableBlock(["dataset", "steps", *table.columns], lines)
 
 
-def rows_of(table: Table, column: str, dataset: str, rows: Sequence[Row], limit: int | None = None) -> list[Row]:
+def rows_of(table: ResultTable, column: str, dataset: str, rows: Sequence[Row], limit: int | None = None) -> list[Row]:
     """The rows that a table's column shows for a dataset: those of its recipe, under one step limit or any."""
-    recipe = table.columns[column]
-    if recipe is None:
-        return []
     own = [row for row in rows if row["dataset"] == dataset and limit in (None, row["max_steps"])]
-    return [row for row in own if row["recipe"] == recipe(dataset).plain(dataset, row["profile"]).to_dict()]
+    recipes = {row["profile"]: table.recipe(column, dataset, row["profile"]) for row in own}
+    return [row for row in own if (recipe := recipes[row["profile"]]) and row["recipe"] == recipe.to_dict()]
 
 
 def _cell(ours: Sequence[Row], published: str | None) -> Strong | str:

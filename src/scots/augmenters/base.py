@@ -1,0 +1,58 @@
+"""What an augmenter is: trajectories in, more or longer trajectories out, with a note of how they were made."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import Any, ClassVar
+
+from scots.core.config import Config, Profile
+from scots.core.versions import package_versions
+from scots.data.trajectories import Trajectories
+from scots.datasets.specs import DatasetSpec
+
+
+class Augmenter(ABC):
+    """Base of every augmenter. Nothing downstream needs to know which one made its data."""
+
+    name: str  # in the registry
+    config_class: ClassVar[type[Config]]
+
+    @abstractmethod
+    def configure(self, spec: DatasetSpec, profile: Profile) -> Any:
+        """The settings for a dataset at a profile's scale: an instance of `config_class`."""
+
+    @abstractmethod
+    def episode_states(self, config: Any, spec: DatasetSpec) -> int:
+        """States of a trajectory that it makes from a dataset."""
+
+    @abstractmethod
+    def augment(
+        self,
+        data: Trajectories,
+        config: Any,
+        *,
+        seed: int,
+        out: Path | None = None,
+        profile: Profile = "laptop",
+        workers: int | None = None,
+    ) -> Trajectories:
+        """Make the augmented dataset and its validation twin in `out`, by default in the cache.
+
+        An interrupted call is continued by the next. `profile` is recorded beside the settings; it decides nothing.
+        """
+
+    def provenance(
+        self, config: Any, default: Any, *, profile: str, seed: int, source: str, packages: tuple[str, ...]
+    ) -> dict[str, Any]:
+        """How data was augmented: the settings in full, and how they differ from the profile's for the dataset."""
+        return {
+            "origin": "augmented here",
+            "augmenter": self.name,
+            "profile": profile,
+            "changes": config.changes_from(default),
+            "config": config.to_dict(),
+            "seed": seed,
+            "source": source,  # fingerprint of the data that was augmented
+            "versions": package_versions(*packages),
+        }

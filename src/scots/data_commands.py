@@ -1,0 +1,205 @@
+"""The commands below `scots data`: list, collect, download, convert, inspect, expert."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from tyro.conf import Positional, arg, subcommand
+
+DatasetId = Positional[Annotated[str, arg(metavar="ID")]]
+DatasetName = Positional[Annotated[str, arg(metavar="DATA")]]
+
+
+@dataclass(frozen=True)
+class List:
+    """List all datasets: size, whether present, and whether downloaded or collected here."""
+
+    def run(self) -> None:
+        """Print one line per dataset."""
+        from rich.console import Console
+        from rich.table import Table
+
+        from scots.datasets.loading import list_datasets
+
+        table = Table("dataset", "episodes", "states each", "MB", "present", box=None, header_style="bold")
+        for row in list_datasets():
+            table.add_row(row.id, f"{row.episodes:,}", f"{row.states:,}", f"{row.megabytes:,.1f}", row.origin or "-")
+        Console(width=None if sys.stdout.isatty() else 100).print(table)
+
+
+@dataclass(frozen=True)
+class Collect:
+    """Collect a maze dataset in the real simulator, with its -val twin. The same command continues after a kill."""
+
+    id: DatasetId
+    """Dataset id, such as pointmaze-giant-stitch-v0."""
+    episodes: int | None = None
+    """Training episodes (default: the full size); validation gets a tenth."""
+    workers: int | None = None
+    """Processes (default: all cores). The bytes do not depend on it."""
+    seed: int = 0
+    """Root seed; episode n depends on it and on n alone."""
+    maze: Path | None = None
+    """A text map of '#' and '.' with lines 'row,column -> row,column' for tasks; replaces the id's maze."""
+    out: Path | None = None
+    """File to write (default: in the data home)."""
+    force: bool = False
+    """Replace a file that is already there."""
+
+    def run(self) -> None:
+        """Collect and say where the file is."""
+        from scots.data import formats
+        from scots.datasets import toy
+        from scots.datasets.collect import collect
+        from scots.datasets.loading import data_path, unknown_dataset
+        from scots.datasets.specs import SPECS, custom_collection
+        from scots.envs.maze import load_maze
+
+        maze = load_maze(self.maze) if self.maze else None
+        if self.id == toy.ID and maze is None:
+            target = self.out or data_path(toy.ID)
+            formats.write(toy.make(self.episodes or toy.EPISODES, self.seed), target)
+        else:
+            spec = custom_collection(self.id, maze) if maze else getattr(SPECS.get(self.id), "collection", None)
+            if spec is None:
+                raise unknown_dataset(self.id)
+            target = self.out or data_path(spec.id)
+            spec = spec.resized(self.episodes)
+            collect(spec, target, maze=maze, workers=self.workers, seed=self.seed, force=self.force)
+        print(target)
+
+
+@dataclass(frozen=True)
+class Download:
+    """Download an original OGBench dataset, with its -val twin: mirrors, resume, checksums."""
+
+    id: DatasetId
+    """Dataset id."""
+    offline: bool = False
+    """Do not touch the network: succeed only if the file is here."""
+
+    def run(self) -> None:
+        """Download and say where the file is."""
+        from scots.datasets.download import download
+        from scots.datasets.loading import unknown_dataset
+        from scots.datasets.specs import SPECS
+
+        if self.id not in SPECS or SPECS[self.id].collection is None:
+            raise unknown_dataset(self.id)
+        print(download(self.id, offline=self.offline))
+
+
+@dataclass(frozen=True)
+class Convert:
+    """Convert a dataset to another format, chosen by the name of the output."""
+
+    source: DatasetName
+    """Dataset id, file or folder."""
+    target: Positional[Path]
+    """File or folder to write: .npz (OGBench), .hdf5 (D4RL), .csv, .parquet, a folder."""
+    format: str | None = None
+    """Format by name, where the target's name does not say it."""
+
+    def run(self) -> None:
+        """Convert and say what was written."""
+        from scots.data import formats
+        from scots.datasets import load
+
+        data = load(self.source)
+        formats.write(data, self.target, self.format)
+        print(f"{self.target}: {data}")
+
+
+@dataclass(frozen=True)
+class Inspect:
+    """Look at any dataset: episodes, lengths, steps, gaps, extent, warnings, and a picture."""
+
+    data: DatasetName
+    """Dataset id, file or folder."""
+    position: str | None = None
+    """Observation columns that are the position, by name or number: x,y or 0,1."""
+    png: Path | None = None
+    """Write a picture here."""
+    json: bool = False
+    """Print JSON instead of text."""
+
+    def run(self) -> None:
+        """Print what was found."""
+        from scots.data.inspection import inspect
+        from scots.datasets import load
+        from scots.reporting.maps import dataset_figure, save_figure
+
+        data = load(self.data, position=self.position, finite=False)
+        found = inspect(data)
+        if self.json:
+            print(json.dumps({**found.facts, "warnings": found.warnings}, indent=1))
+        else:
+            print(_text(found.facts))
+            for warning in found.warnings:
+                print(f"warning: {warning}")
+        if self.png:
+            save_figure(dataset_figure(data, data.meta.position, Path(self.data).stem), self.png)
+            print(f"picture: {self.png}", file=sys.stderr)
+
+
+@dataclass(frozen=True)
+class Expert:
+    """Train the directional expert that collection needs, then measure it; or measure the shipped one."""
+
+    name: Positional[Literal["ant"]]
+    """Which expert."""
+    steps: int = 400_000
+    """Environment steps of training."""
+    seed: int = 0
+    """Seed of training and measuring."""
+    out: Path = Path("runs/ant-expert")
+    """Folder for the trained actor."""
+    measure: bool = False
+    """Only measure the actor that ships with the package."""
+    episodes: int = 200
+    """Episodes to measure over."""
+
+    def run(self) -> None:
+        """Train (unless only measuring), measure, print the figures."""
+        from scots.datasets import experts
+
+        if not self.measure:
+            experts.train_ant(self.out, self.steps, self.seed)
+        folder = experts.SHIPPED if self.measure else self.out
+        print(_text(experts.measure_ant(folder, self.episodes, self.seed)))
+
+
+@dataclass(frozen=True)
+class Data:
+    """Read, check, convert, collect and picture trajectory data."""
+
+    command: (
+        Annotated[List, subcommand("list", prefix_name=False)]
+        | Annotated[Collect, subcommand("collect", prefix_name=False)]
+        | Annotated[Download, subcommand("download", prefix_name=False)]
+        | Annotated[Convert, subcommand("convert", prefix_name=False)]
+        | Annotated[Inspect, subcommand("inspect", prefix_name=False)]
+        | Annotated[Expert, subcommand("expert", prefix_name=False)]
+    )
+
+    def run(self) -> None:
+        """Run the chosen command."""
+        self.command.run()
+
+
+def _text(facts: dict[str, Any]) -> str:
+    def shown(value: Any) -> str:
+        if isinstance(value, dict):
+            return "  ".join(f"{name} {shown(item)}" for name, item in value.items()) or "-"
+        if isinstance(value, list):
+            return ", ".join(shown(item) for item in value) or "-"
+        if isinstance(value, float):
+            return f"{value:.4g}"
+        return "-" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
+
+    width = max(map(len, facts))
+    return "\n".join(f"{name:<{width}}  {shown(value)}" for name, value in facts.items())

@@ -1,0 +1,105 @@
+"""An id, a file or a folder -> `Trajectories`; and the list of all datasets that are known or here."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from pathlib import Path
+
+from scots.core.console import console
+from scots.core.errors import BadInput
+from scots.core.files import home
+from scots.data import formats
+from scots.data.inspection import position_columns
+from scots.data.trajectories import Meta, Trajectories
+from scots.datasets import toy
+from scots.datasets.download import origin_of as download_record
+from scots.datasets.specs import SPECS
+
+
+def data_path(dataset: str) -> Path:
+    """Where a dataset of this id is kept."""
+    return home() / "data" / f"{dataset}.npz"
+
+
+def unknown_dataset(name: str) -> BadInput:
+    """The error for a name that is neither an id nor a path, with the nearest ids."""
+    near = difflib.get_close_matches(name, SPECS, n=3, cutoff=0.5)
+    hint = f"did you mean {' or '.join(near)}?" if near else "see `scots data list`"
+    return BadInput(f"{name}: no such dataset id, file or folder; {hint}")
+
+
+def load(data: str | Path, *, position: str | None = None, finite: bool = True) -> Trajectories:
+    """Load a dataset by id, file or folder, in any format.
+
+    `position` names the observation columns that are the position, such as "x,y" or "0,1". Without it they are those
+    that the data declares, or columns called x and y, or the first two. `finite=False` also loads NaN and infinity.
+    """
+    found = _read(str(data), finite)
+    columns, assumed = position_columns(found, position)
+    if assumed:
+        names = ", ".join(found.meta.columns[n] if found.meta.columns else str(n) for n in columns)
+        console.print(f"position columns assumed: {names}; name others with --position x,y", soft_wrap=True)
+    return found if columns == found.meta.position else found.with_meta(position=columns)
+
+
+def _read(name: str, finite: bool) -> Trajectories:
+    if Path(name).exists():
+        return formats.read(Path(name), finite=finite)
+    base = name.removesuffix("-val")
+    if base == toy.ID:
+        return toy.make()
+    if data_path(name).exists():
+        return _with_origin(formats.read(data_path(name), finite=finite), data_path(name), base)
+    if base in SPECS:
+        raise BadInput(f"{name}: not here yet; run `scots data collect {base}` or `scots data download {base}`")
+    raise unknown_dataset(name)
+
+
+def _with_origin(data: Trajectories, path: Path, dataset: str) -> Trajectories:
+    """Add to a downloaded file, which carries no meta of its own, what its id and its download record say."""
+    if data.meta.provenance or not (record := download_record(path)):
+        return data
+    if dataset not in SPECS:
+        return data.with_meta(provenance=(record,))
+    meta = known_meta(dataset)
+    return data.with_meta(**{name: getattr(meta, name) for name in meta.to_dict()} | {"provenance": (record,)})
+
+
+def known_meta(dataset: str) -> Meta:
+    """What is known of a dataset from its id, whether its data is here or not."""
+    spec = SPECS.get(dataset)
+    return spec.collection.meta() if spec and spec.collection else load(dataset).meta
+
+
+@dataclass(frozen=True)
+class Listed:
+    """One line of `scots data list`."""
+
+    id: str
+    episodes: int
+    states: int
+    megabytes: float
+    origin: str  # "built in", "collected here", "downloaded", or "" when absent
+
+
+def list_datasets() -> list[Listed]:
+    """All known datasets and those found in the data home, with their size and origin."""
+    listed = [Listed(toy.ID, toy.EPISODES, SPECS[toy.ID].episode_states, 0.2, "built in")]
+    for id, spec in SPECS.items():
+        if (collection := spec.collection) is not None:
+            size = collection.row_bytes * collection.states * collection.episodes / 1e6
+            listed.append(Listed(id, collection.episodes, collection.states, size, _origin(data_path(id))))
+    for path in sorted((home() / "data").glob("*.npz")):
+        if path.stem.removesuffix("-val") not in SPECS:
+            data = formats.read(path)
+            size = path.stat().st_size / 1e6
+            listed.append(Listed(path.stem, len(data), int(data.lengths.max()), size, _origin(path)))
+    return listed
+
+
+def _origin(path: Path) -> str:
+    if not path.exists():
+        return ""
+    record = download_record(path) or next(iter(formats.read_meta(path).provenance), {})
+    return str(record.get("origin", "unknown origin"))

@@ -1,0 +1,219 @@
+"""Every dataset by id: where it comes from, and all published settings for it, in one typed table.
+
+Sources: [S] the official code of SCoTS, [O] OGBench's hyper-parameters and protocol, [P] the paper.
+Nothing else in the package looks at the words of a dataset id. Data without a row gets settings derived from the data.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from scots.core.config import Config
+from scots.core.errors import BadInput
+from scots.data.trajectories import GoalMix, Meta, Trajectories
+from scots.datasets import toy
+from scots.envs.maze import MAZES, Maze
+from scots.envs.toy import EPISODE_STATES
+
+Body = Literal["point", "ant"]
+Kind = Literal["stitch", "navigate", "explore"]
+
+REGISTERED_LIMIT = 1000
+"""Steps that OGBench allows in every point and ant maze; nearly all published numbers use it."""
+
+
+@dataclass(frozen=True)
+class CollectionSpec(Config):
+    """How OGBench collects a maze dataset."""
+
+    body: Body
+    maze: str  # a key of MAZES, or the name of a custom maze
+    kind: Kind
+    episodes: int  # training episodes; the validation twin has a tenth
+    states: int  # rows per episode
+    noise: float  # standard deviation added to the action
+
+    @property
+    def id(self) -> str:
+        """The dataset id."""
+        return f"{self.body}maze-{self.maze}-{self.kind}-v0"
+
+    @property
+    def environment(self) -> str:
+        """The environment id."""
+        return f"{self.body}maze-{self.maze}-v0"
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of one row on disk: observation, action, qpos, qvel as float32 and one flag."""
+        return 4 * (2 + 2 + 2 + 2) + 1 if self.body == "point" else 4 * (29 + 8 + 15 + 14) + 1
+
+    def resized(self, episodes: int | None) -> CollectionSpec:
+        """The same with another number of episodes."""
+        if episodes is not None and episodes < 1:
+            raise BadInput(f"--episodes {episodes}: at least one episode is needed")
+        return self if episodes is None else replace(self, episodes=episodes)
+
+    def meta(self, maze: Maze | None = None, provenance: tuple[dict[str, Any], ...] = ()) -> Meta:
+        """What is known of the dataset before it is collected; `maze` only for a custom one."""
+        pose = ("x", "y", "z", "qw", "qx", "qy", "qz")
+        joints = (*(f"joint_{n}" for n in range(8)), *(f"velocity_{n}" for n in range(14)))
+        return Meta(
+            dataset=self.id,
+            environment=self.environment,
+            columns=("x", "y") if self.body == "point" else (*pose, *joints),
+            position=(0, 1),
+            quaternions=() if self.body == "point" else (3,),
+            maze=maze.to_text() if maze else (),
+            provenance=provenance,
+        )
+
+
+@dataclass(frozen=True)
+class DatasetSpec(Config):
+    """Everything that is set by dataset. The defaults are those of most published rows."""
+
+    id: str
+    columns: int  # of an observation
+    episode_states: int  # states of a recorded episode
+    environment: str | None = None
+    collection: CollectionSpec | None = None  # how it is collected here, if it can be
+    # augmentation
+    discount: float = 0.99  # gamma of the embedding and of the agents [S, O]
+    stitches: int = 40  # segments per stitched trajectory [S]
+    min_displacement: float | None = None  # between the ends of a segment, in units of the position columns [S]
+    # planning
+    waypoints: int | None = None  # of a plan, start and goal included [S]; None: as many as an episode has room for
+    recorded_waypoints: int = 5  # of a plan where episodes are too short for that
+    controller: str = "gciql"  # the agent that follows plans [S]
+    replan_every: int = 50  # environment steps between plans [S]
+    lookahead: int = 10  # plan steps from one subgoal to the next [S]
+    goal_tolerance: float = 1.0  # distance at which a subgoal counts as reached [S]
+    # agents
+    alpha: dict[str, float] = field(default_factory=dict)  # agent -> weight of imitation in the actor's loss [O]
+    actor_goals: GoalMix | None = None  # where it is not the agents' default [O]
+    # evaluation
+    reference_limit: int = REGISTERED_LIMIT  # steps of an episode in the official code [S]
+    reference_returns: tuple[float, float] | None = None  # of a random and an expert policy, for normalised returns
+    minutes: dict[str, float] = field(default_factory=dict)  # stage -> expected on two cores at profile `laptop`
+
+    @property
+    def step_limits(self) -> tuple[int, ...]:
+        """The limits to report: OGBench's and, where it differs, that of the official code."""
+        return tuple(sorted({REGISTERED_LIMIT, self.reference_limit}))
+
+    @property
+    def is_published(self) -> bool:
+        """Whether the settings are a row of the table, not derived from data."""
+        return self.id in SPECS
+
+    def summary(self) -> str:
+        """The settings that depend on the dataset, in one line."""
+        plan = "plans as long as an episode" if self.waypoints is None else f"plans of {self.waypoints} waypoints"
+        return (
+            f"episodes of {self.episode_states} states, {self.stitches} stitches, {plan}, discount {self.discount}, "
+            f"controller {self.controller}"
+        )
+
+
+# ------------------------------------------------------------------------------------------------------------- mazes
+
+_SIZES: dict[Kind, tuple[int, int]] = {"stitch": (5000, 201), "navigate": (1000, 1001), "explore": (10000, 501)}
+"""Episodes and states of each [O]."""
+_NOISE: dict[Body, float] = {"point": 0.5, "ant": 0.2}  # [O]
+_EXPLORE_NOISE = 1.0  # [O]
+_REFERENCE_LIMITS = {  # [S]
+    ("point", "giant", "stitch"): 2000,
+    ("ant", "large", "stitch"): 2000,
+    ("ant", "giant", "stitch"): 2000,
+    ("ant", "medium", "explore"): 2000,
+    ("ant", "large", "explore"): 2000,
+}
+_ALPHA: dict[str, dict[str, float]] = {  # [O]
+    "point": {"gciql": 0.003, "crl": 0.03},
+    "ant": {"gciql": 0.3, "crl": 0.1},
+    "explore": {"gciql": 0.01, "crl": 0.003},
+}
+_MINUTES: dict[Body, dict[str, float]] = {
+    "point": {"collect": 2, "augment": 14, "search": 1, "planner": 35, "agent": 5, "evaluate": 10},
+    "ant": {"collect": 6, "augment": 45, "search": 2, "planner": 30, "agent": 8, "evaluate": 15},
+}
+
+
+def maze_collection(body: Body, maze: str, kind: Kind) -> CollectionSpec:
+    """OGBench's protocol for a maze dataset."""
+    episodes, states = (500, 2001) if (kind, maze) == ("navigate", "giant") else _SIZES[kind]
+    noise = _EXPLORE_NOISE if kind == "explore" else _NOISE[body]
+    return CollectionSpec(body, maze, kind, episodes, states, noise)
+
+
+def maze_spec(collection: CollectionSpec) -> DatasetSpec:
+    """The settings of a maze dataset; a maze of one's own has those of the medium one."""
+    body, maze, kind = collection.body, collection.maze, collection.kind
+    far = maze == "giant" or kind == "explore"  # trajectories and plans are twice as long
+    ant_stitch = (body, kind) == ("ant", "stitch")
+    return DatasetSpec(
+        id=collection.id,
+        columns=2 if body == "point" else 29,
+        episode_states=collection.states,
+        environment=collection.environment,
+        collection=collection,
+        discount=0.995 if maze == "giant" else 0.99,
+        stitches=80 if far else 40,
+        min_displacement=2.0,
+        waypoints=41 if far else 21,
+        recorded_waypoints=17 if kind == "explore" else 5,
+        controller="crl" if ant_stitch else "gciql",
+        lookahead=5 if ant_stitch else 10,
+        goal_tolerance=3.0 if ant_stitch else 1.0,
+        alpha=_ALPHA["explore" if kind == "explore" else body],
+        actor_goals=GoalMix(current=0.0, trajectory=0.0, random=1.0, geometric=False) if kind == "explore" else None,
+        reference_limit=_REFERENCE_LIMITS.get((body, maze, kind), REGISTERED_LIMIT),
+        minutes=_MINUTES[body],
+    )
+
+
+SPECS: dict[str, DatasetSpec] = {
+    spec.id: spec
+    for spec in [
+        DatasetSpec(toy.ID, columns=2, episode_states=EPISODE_STATES, environment=toy.ENVIRONMENT),
+        *(maze_spec(maze_collection("point", maze, kind)) for kind in ("stitch", "navigate") for maze in MAZES),
+        *(maze_spec(maze_collection("ant", maze, kind)) for kind in ("stitch", "navigate") for maze in MAZES),
+        *(maze_spec(maze_collection("ant", maze, "explore")) for maze in ("medium", "large", "teleport")),
+    ]
+}
+"""Every dataset that is known by id."""
+
+_MAZE_ID = re.compile(rf"({'|'.join(get_args(Body))})maze-([\w.]+)-({'|'.join(get_args(Kind))})-v0$")
+
+
+def custom_collection(dataset: str, maze: Maze) -> CollectionSpec:
+    """The protocol of a dataset id in a maze of one's own: the id's size is replaced by the maze's name."""
+    if not (match := _MAZE_ID.match(dataset)):
+        raise BadInput(
+            f"{dataset}: with --maze the id must look like pointmaze-NAME-stitch-v0 or antmaze-NAME-explore-v0"
+        )
+    body, _, kind = match.groups()
+    return maze_collection(body, maze.name, kind)  # type: ignore[arg-type]
+
+
+# ------------------------------------------------------------------------------------------------------------ look-up
+
+
+def spec_of(data: Trajectories) -> DatasetSpec:
+    """The settings for a dataset: its row of the table, those of its kind of maze, or derived from the data itself."""
+    return spec_of_meta(data.meta, data.observations.shape[1], int(np.median(data.lengths)))
+
+
+def spec_of_meta(meta: Meta, columns: int, episode_states: int) -> DatasetSpec:
+    """The settings for data of which this much is known; what is derived follows from columns and episode length."""
+    known = SPECS.get(meta.dataset or "")
+    if known is not None and known.environment == meta.environment and not meta.maze:
+        return known
+    if meta.maze and (match := _MAZE_ID.match(meta.dataset or "")):
+        return maze_spec(maze_collection(*match.groups()))  # type: ignore[arg-type]
+    return DatasetSpec(meta.dataset or "own data", columns, episode_states, meta.environment)

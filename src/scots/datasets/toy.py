@@ -1,0 +1,31 @@
+"""The toy dataset: short walks in the corridor maze, made in a second from a seed."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from scots.core.config import Seeds
+from scots.data.trajectories import Meta, Trajectories, offsets_from_lengths
+from scots.envs.toy import EPISODE_STATES, ToyCorridor
+
+ID = "toy-corridor-stitch-v0"
+ENVIRONMENT = "toy-corridor-v0"
+EPISODES = 400
+
+
+def make(episodes: int = EPISODES, seed: int = 0) -> Trajectories:
+    """The toy dataset: short walks of at most four cells, like the stitch datasets of the real mazes."""
+    world = ToyCorridor()
+    walks = [world.episode(Seeds(seed).stream("toy episode", index)) for index in range(episodes)]
+    return Trajectories(
+        observations=np.concatenate([observations for observations, _ in walks]),
+        actions=np.concatenate([actions for _, actions in walks]),
+        offsets=offsets_from_lengths([EPISODE_STATES] * episodes),
+        meta=Meta(
+            dataset=ID,
+            environment=ENVIRONMENT,
+            columns=("x", "y"),
+            position=(0, 1),
+            provenance=({"origin": "made here", "episodes": episodes, "seed": seed},),
+        ),
+    )

@@ -1,0 +1,106 @@
+"""What an environment is: tasks, episodes that begin with `reset` and go on with `step`, many instances at a time."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple, Self
+
+import numpy as np
+
+from scots.core.config import Config
+from scots.core.errors import BadInput
+from scots.data.trajectories import Array, Meta
+from scots.envs.maze import Cell, Maze
+
+
+@dataclass(frozen=True)
+class Task(Config):
+    """What an episode is about. Start and goal are in the environment's own terms, such as the cells of a maze."""
+
+    number: int  # as the environment counts, from 1; 0 for a task of the user's own
+    start: tuple[float, ...] = ()  # empty where the environment draws the start itself
+    goal: tuple[float, ...] = ()  # empty where there is no goal, only reward
+
+    @property
+    def label(self) -> str:
+        """Names the task in random streams: equal starts and goals give equal episodes."""
+        return f"{list(map(float, self.start))} -> {list(map(float, self.goal))}"
+
+
+class Step(NamedTuple):
+    """What one action leads to."""
+
+    observation: Array  # (O,) float32
+    reward: float
+    success: bool  # the goal is reached
+    done: bool  # the episode is over: success, or a terminal state such as a fall
+
+
+class Environment(ABC):
+    """One environment. Episodes have no step limit of their own: whoever runs them decides when time is up."""
+
+    packages: ClassVar[tuple[str, ...]] = ()  # whose versions decide what happens in it
+
+    @classmethod
+    @abstractmethod
+    def tasks(cls, meta: Meta) -> tuple[Task, ...]:
+        """The tasks of the environment that a dataset belongs to, numbered from 1."""
+
+    @classmethod
+    @abstractmethod
+    def make(cls, meta: Meta, count: int) -> list[Self]:
+        """As many environments of a dataset, which may share what never changes, such as a compiled model."""
+
+    @classmethod
+    def check(cls, meta: Meta, task: Task) -> None:
+        """Raise `BadInput` for a task that this environment cannot run."""
+        if task not in cls.tasks(meta):
+            raise BadInput(f"task {task.number}: {meta.environment} has tasks 1 to {len(cls.tasks(meta))}")
+
+    @abstractmethod
+    def reset(self, task: Task, rng: np.random.Generator) -> tuple[Array, Array | None]:
+        """Begin an episode, drawing only from `rng`: the first observation (O,) and the goal (O,), if there is one."""
+
+    @abstractmethod
+    def step(self, action: Array) -> Step:
+        """Take an action (A,)."""
+
+
+class MazeEnvironment(Environment):
+    """An environment whose tasks lead from one cell of a maze to another."""
+
+    @classmethod
+    @abstractmethod
+    def maze(cls, meta: Meta) -> Maze:
+        """The maze of a dataset."""
+
+    @classmethod
+    def tasks(cls, meta: Meta) -> tuple[Task, ...]:
+        """The tasks that the maze names."""
+        return numbered_tasks(cls.maze(meta).tasks, meta)
+
+    @classmethod
+    def check(cls, meta: Meta, task: Task) -> None:
+        """A task leads from one free cell to another."""
+        maze = cls.maze(meta)
+        for name, cell in (("start", cell_of(task.start)), ("goal", cell_of(task.goal))):
+            if cell not in maze.cells:
+                rows, columns = maze.walls.shape
+                inside = 0 <= cell[0] < rows and 0 <= cell[1] < columns
+                where = "inside a wall" if inside else f"outside the map of {rows} x {columns} cells"
+                raise BadInput(f"the {name} {cell[0]},{cell[1]} is {where}; choose a free cell (row,column)")
+
+
+def cell_of(coordinates: tuple[float, ...]) -> Cell:
+    """The maze cell that a task names."""
+    row, column = coordinates
+    return int(row), int(column)
+
+
+def numbered_tasks(cells: Sequence[tuple[Cell, Cell]], meta: Meta) -> tuple[Task, ...]:
+    """Tasks from start and goal cells, numbered from 1; at least one is needed."""
+    if not cells:
+        raise BadInput(f"{meta.environment}: this maze has no tasks; add lines `row,column -> row,column` to its file")
+    return tuple(Task(number, start, goal) for number, (start, goal) in enumerate(cells, start=1))

@@ -1,0 +1,123 @@
+"""Result rows: what episodes of a task came to, and everything that decided it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from scots.core.config import Config
+from scots.core.versions import code_version, now, package_versions
+from scots.data.trajectories import Meta
+from scots.envs import environment_class, tasks_of
+from scots.envs.base import Task
+from scots.evaluation.control import Controller
+from scots.evaluation.rollout import Episode, run_episodes
+
+
+@dataclass(frozen=True)
+class EvalResult(Config):
+    """One row: the episodes of one task under one step limit. Tables are queries over such rows."""
+
+    dataset: str
+    recipe: dict[str, Any]  # which methods were trained on what, and how they differ from the settings of the profile
+    profile: str
+    training_seed: int | None  # of everything that was augmented and trained, if it is known
+    seed: int  # of the evaluation: starts and goals, and what the planner draws
+    task: int
+    episodes: int
+    max_steps: int
+    successes: int
+    steps: float | None  # median to success, if there was any
+    mean_return: float | None  # undiscounted sum of rewards within the limit
+    normalized_return: float | None  # 0 for a random and 100 for an expert policy, where both are known
+    following: dict[str, Any] | None  # how plans were followed, if there were any
+    search: dict[str, Any] | None  # how plans were searched for
+    origin: str  # of the training data
+    versions: dict[str, str]
+    commit: str  # of the code
+    date: str
+    seconds: float  # wall time of the evaluation, shared out over its tasks
+    stages: dict[str, float]  # wall time of what came before, where it is known
+    artifacts: dict[str, str]  # stage -> name of the folder of what it made; the name says what went into it
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is evaluated: a controller, and all that its rows say of how it came to be."""
+
+    controller: Controller
+    meta: Meta  # of the training data
+    recipe: dict[str, Any]
+    profile: str
+    training_seed: int | None
+    step_limits: tuple[int, ...]
+    reference_returns: tuple[float, float] | None = None
+    following: dict[str, Any] | None = None
+    search: dict[str, Any] | None = None
+
+
+def evaluate(
+    subject: Subject,
+    tasks: Sequence[Task] = (),
+    *,
+    episodes: int = 50,
+    limits: Sequence[int] = (),
+    seed: int = 0,
+    workers: int | None = None,
+    stages: dict[str, float] | None = None,
+    artifacts: dict[str, str] | None = None,
+) -> list[EvalResult]:
+    """Rows of every task, by default all, under every step limit, by default those of the dataset.
+
+    One run serves several limits: it goes to the largest, and an episode counts for those it was fast enough for.
+    """
+    begin = time.monotonic()
+    limits, tasks = sorted(limits or subject.step_limits), tasks or tasks_of(subject.meta)
+    options: dict[str, Any] = {"episodes": episodes, "seed": seed, "workers": workers}
+    finished = run_episodes(subject.controller, subject.meta, tasks, max_steps=limits[-1], **options)
+    row = partial(
+        EvalResult,
+        dataset=subject.meta.dataset or "",
+        recipe=subject.recipe,
+        profile=subject.profile,
+        training_seed=subject.training_seed,
+        seed=seed,
+        episodes=episodes,
+        following=subject.following,
+        search=subject.search,
+        origin=subject.meta.origin,
+        versions=package_versions("torch", *environment_class(subject.meta).packages),
+        commit=code_version(),
+        date=now(),
+        seconds=round((time.monotonic() - begin) / len(tasks), 2),
+        stages=stages or {},
+        artifacts=artifacts or {},
+    )
+    own = {task: [episode for episode in finished if episode.task == task] for task in tasks}
+    return [row(**_outcome(own[task], task, limit, subject)) for limit in limits for task in tasks]
+
+
+def _outcome(episodes: Sequence[Episode], task: Task, limit: int, subject: Subject) -> dict[str, Any]:
+    """The fields of a row that the episodes of its task decide."""
+    steps = [episode.steps for episode in episodes if episode.success and episode.steps <= limit]
+    mean_return = float(np.mean([episode.return_within(limit) for episode in episodes]))
+    return {
+        "task": task.number,
+        "max_steps": limit,
+        "successes": len(steps),
+        "steps": float(np.median(steps)) if steps else None,
+        "mean_return": mean_return,
+        "normalized_return": _normalized(mean_return, subject.reference_returns),
+    }
+
+
+def _normalized(value: float, reference: tuple[float, float] | None) -> float | None:
+    if reference is None:
+        return None
+    random, expert = reference
+    return 100 * (value - random) / (expert - random)

@@ -1,0 +1,295 @@
+"""Trained planners and agents as folders: training them, what plan search needs beside them, putting them to work."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Self, cast
+
+import numpy as np
+
+from scots.agents import AGENTS
+from scots.agents.base import Agent
+from scots.augmenters import augmenter_of
+from scots.augmenters.embedding import TemporalDistance, TemporalDistanceConfig
+from scots.augmenters.scots import ScotsConfig, stitched_by
+from scots.core.config import Config, Profile
+from scots.core.console import console
+from scots.core.errors import BadInput
+from scots.data.support import Support
+from scots.data.trajectories import Array, Meta, Trajectories
+from scots.datasets.loading import known_meta
+from scots.datasets.specs import DatasetSpec, spec_of, spec_of_meta
+from scots.evaluation.control import Controller, GoalController, PlanFollowing, SubgoalController
+from scots.evaluation.results import Subject
+from scots.experiments.recipe import Recipe, default_search
+from scots.models.cache import load_or_train, model_folder, train
+from scots.models.training import Model
+from scots.planners import PLANNERS
+from scots.planners.base import BridgingPlanner, Planner, PlannerModel
+from scots.planners.search import PlanSearch, SearchConfig
+
+# ------------------------------------------------------------------------------------------------------------- search
+
+
+@dataclass(frozen=True, eq=False)
+class PositionEmbedding:
+    """A learned embedding as plan search sees it: positions in, steps between them out."""
+
+    embedding: TemporalDistance
+    columns: tuple[int, ...]  # of an observation that are the position
+
+    def encode(self, positions: Array) -> Array:
+        """(N, P) -> latents (N, Z)."""
+        return self.embedding.encode_positions(self.columns, positions)
+
+    def distance(self, start: Array, goal: Array) -> Array:
+        """Steps between latents (..., Z) -> (...)."""
+        return self.embedding.distance(start, goal)
+
+
+@dataclass(frozen=True, eq=False)
+class SearchParts:
+    """What plan search needs beside a planner, both from recorded data. They are saved in the planner's folder."""
+
+    embedding: TemporalDistance
+    support: Support
+
+    @classmethod
+    def of(cls, data: Trajectories, config: TemporalDistanceConfig, seed: int) -> Self:
+        """The embedding of recorded data, from the cache or trained now, and its support."""
+        return cls(load_or_train(TemporalDistance, config, data, seed, "embedding"), Support.of(data))
+
+    def save(self, folder: Path) -> None:
+        """Write both into a folder."""
+        self.embedding.save(folder / "embedding")
+        self.support.save(folder / "support.npz")
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        """Read what `save` wrote."""
+        return cls(TemporalDistance.load(folder / "embedding"), Support.load(folder / "support.npz"))
+
+    def search(self, planner: Planner, config: SearchConfig) -> PlanSearch:
+        """A planner that searches for the best of another's plans."""
+        if not hasattr(planner, "bridges"):
+            raise BadInput(f"{type(planner).__name__} draws plans as a whole, so they cannot be searched part by part")
+        encoder = PositionEmbedding(self.embedding, self.embedding.meta.position)
+        return PlanSearch(cast(BridgingPlanner, planner), encoder, self.support, config)
+
+
+def embedding_config(augmentation: Any, spec: DatasetSpec, profile: Profile) -> TemporalDistanceConfig:
+    """The embedding to search plans with: that of the augmentation, so that it is trained once, or SCoTS's default."""
+    scots = augmentation if isinstance(augmentation, ScotsConfig) else augmenter_of("scots").configure(spec, profile)
+    return cast(ScotsConfig, scots).embedding
+
+
+# ----------------------------------------------------------------------------------------------------------- training
+
+
+def augment(
+    data: Trajectories,
+    augmenter: str = "scots",
+    profile: Profile = "laptop",
+    changes: Mapping[str, Any] | None = None,
+    *,
+    seed: int = 0,
+    out: Path | None = None,
+    workers: int | None = None,
+) -> Trajectories:
+    """Augment a dataset with the settings for it at a profile's scale; `changes` replaces some, by dotted path."""
+    member, spec = augmenter_of(augmenter), _announced_spec(data)
+    config = member.configure(spec, profile).replace_all(changes or {})
+    return member.augment(data, config, seed=seed, out=out, profile=profile, workers=workers)
+
+
+def _announced_spec(data: Trajectories) -> DatasetSpec:
+    """The settings for a dataset; those that are derived from it are printed."""
+    spec = spec_of(data)
+    if not spec.is_published:
+        console.print(f"settings derived from the data: {spec.summary()}", soft_wrap=True)
+    return spec
+
+
+def train_model(
+    name: str,
+    data: Trajectories,
+    *,
+    profile: Profile = "laptop",
+    seed: int = 0,
+    folder: Path | None = None,
+    recorded: Trajectories | None = None,
+    changes: Mapping[str, Any] | None = None,
+    force: bool = False,
+) -> Model:
+    """Train a planner or an agent with the settings for a dataset, in a folder or in the cache.
+
+    Plan search needs an embedding and the support of the recorded data; they are saved with a planner where `recorded`
+    is given, or where the cache still has the embedding that the planner's data was stitched with.
+    """
+    kind, default = _configured(name, data, profile)
+    config = default.replace_all(changes or {})
+    folder = folder or model_folder(kind, config, data.fingerprint(), seed)
+    if force:
+        for file in ("config.json", "model.safetensors", "checkpoint.safetensors"):
+            (folder / file).unlink(missing_ok=True)
+    model = train(kind, config, data, seed, folder, name, profile=profile, changes=config.changes_from(default))
+    if isinstance(model, PlannerModel):
+        _save_search_parts(folder, data, recorded, profile, seed)
+    return model
+
+
+def _configured(name: str, data: Trajectories, profile: Profile) -> tuple[type[Model], Config]:
+    """The class of a planner or agent and its settings for a dataset."""
+    spec = _announced_spec(data)
+    if name in PLANNERS:
+        return PLANNERS[name], PLANNERS[name].configure(spec, int(np.median(data.lengths)), profile)
+    if name in AGENTS:
+        return AGENTS[name], AGENTS[name].configure(spec, profile)
+    raise BadInput(f"{name!r} is neither a planner ({', '.join(PLANNERS)}) nor an agent ({', '.join(AGENTS)})")
+
+
+def _save_search_parts(
+    folder: Path, data: Trajectories, recorded: Trajectories | None, profile: Profile, seed: int
+) -> None:
+    stitched = stitched_by(data.meta)
+    if recorded is not None:
+        config = embedding_config(stitched.config if stitched else None, spec_of(recorded), profile)
+        SearchParts.of(recorded, config, stitched.seed if stitched else seed).save(folder / "search")
+    elif stitched and (embedding := stitched.embedding()) and (support := stitched.support()):
+        SearchParts(embedding, support).save(folder / "search")
+    elif data.meta.augmentation is not None:
+        console.print(
+            "plan search will not be possible with this planner: the cache has no embedding of its recorded data; "
+            "--recorded DATA makes one",
+            soft_wrap=True,
+        )
+
+
+def load_model(folder: Path) -> Model:
+    """A trained planner or agent, whichever a folder holds."""
+    try:
+        name = json.loads((folder / "config.json").read_text())["model"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise BadInput(f"{folder}: not the folder of a trained model ({error}); make one with `scots train`") from error
+    kinds: dict[str, type[Model]] = {kind.__name__: kind for kind in (*PLANNERS.values(), *AGENTS.values())}
+    if name not in kinds:
+        raise BadInput(f"{folder}: holds a {name}, which is neither a planner nor an agent")
+    return kinds[name].load(folder)
+
+
+# ------------------------------------------------------------------------------------------------------------- acting
+
+
+def build_controller(
+    planner: PlannerModel | None,
+    agent: Agent,
+    following: PlanFollowing | None,
+    search: SearchConfig | None,
+    parts: SearchParts | None,
+) -> Controller:
+    """What acts in an environment: an agent by itself, or one that follows the plans of a planner or of a search."""
+    if planner is None:
+        return GoalController(agent)
+    assert following is not None
+    plans: Planner = planner
+    if search and search.is_on:
+        if parts is None:
+            raise BadInput(
+                f"searching among {search.candidates} candidates needs the embedding and the support of the recorded "
+                f"data, which are not in {planner.folder}: train the planner with --recorded DATA, or evaluate with "
+                "--candidates 1"
+            )
+        plans = parts.search(planner, search)
+    return SubgoalController(plans, agent, following, planner.meta.position)
+
+
+def subject_of(
+    model: Model, agent: Model | None = None, dataset: str | None = None, changes: Mapping[str, Any] | None = None
+) -> Subject:
+    """Trained models ready to be evaluated: a planner with the agent that follows its plans, or an agent by itself.
+
+    `dataset` is the id they were trained on, for models that do not know it. `changes` are settings of how plans are
+    followed and searched for, such as {"following.replan_every": 0, "search.candidates": 4}.
+    """
+    planner, policy = _parts(model, agent)
+    meta = model.meta if dataset is None else replace(known_meta(dataset), provenance=model.meta.provenance)
+    for part in (planner, policy):
+        if part is not None:
+            _check_environment(part, meta)
+    spec = spec_of_meta(meta, columns=len(meta.columns), episode_states=0)  # nothing here depends on these two
+    following = PlanFollowing.configure(spec) if planner else None
+    search = default_search(model.profile, model.meta.augmentation is not None) if planner else None
+    settings = {"following": following, "search": search}
+    for path, value in (changes or {}).items():
+        part_name, _, rest = path.partition(".")
+        if (config := settings.get(part_name)) is None:
+            raise BadInput(f"{path!r} is not a setting of how plans are followed or searched for")
+        settings[part_name] = config.replace_at(rest, value)
+    following, search = settings["following"], settings["search"]  # type: ignore[assignment]
+    saved = planner.folder / "search" if planner and planner.folder else None
+    parts = SearchParts.load(saved) if saved and saved.exists() else None
+    return Subject(
+        controller=build_controller(planner, policy, following, search, parts),
+        meta=meta,
+        recipe=_recipe_of(planner, policy, spec, following, search).to_dict(),
+        profile=model.profile or "custom",
+        training_seed=model.seed,
+        step_limits=spec.step_limits,
+        reference_returns=spec.reference_returns,
+        following=following.to_dict() if following else None,
+        search=search.to_dict() if search else None,
+    )
+
+
+def _parts(model: Model, agent: Model | None) -> tuple[PlannerModel | None, Agent]:
+    """The planner, if there is one, and the agent."""
+    if isinstance(model, PlannerModel):
+        if agent is None:
+            name = type(model).__name__
+            raise BadInput(f"{name} only plans: give the agent that follows its plans (--controller DIR)")
+        if not isinstance(agent, Agent):
+            raise BadInput(f"the controller must be an agent, not a {type(agent).__name__}")
+        return model, agent
+    if agent is not None:
+        raise BadInput(f"{type(model).__name__} acts by itself: it takes no controller")
+    return None, cast(Agent, model)
+
+
+def _check_environment(model: Model, meta: Meta) -> None:
+    """Refuse a model that was trained for another environment or dataset: its scales mean nothing there."""
+    own, name = model.meta, type(model).__name__
+    if own.environment != meta.environment:
+        known = own.environment or "an unknown environment"
+        raise BadInput(f"the {name} was trained for {known}, not for {meta.environment}")
+    if own.maze != meta.maze:
+        raise BadInput(f"the {name} was trained for another maze called {meta.environment}")
+    if own.dataset and meta.dataset and own.dataset != meta.dataset:
+        raise BadInput(f"the {name} was trained on {own.dataset}, not on {meta.dataset}")
+
+
+def _recipe_of(
+    planner: PlannerModel | None,
+    agent: Agent,
+    spec: DatasetSpec,
+    following: PlanFollowing | None,
+    search: SearchConfig | None,
+) -> Recipe:
+    """The recipe behind trained models: their methods, and where their settings are not the profile's."""
+    trained = planner or agent
+    augmentation = trained.meta.augmentation
+    changes = {"augmenter": augmentation["changes"] if augmentation else {}, "agent": agent.changes}
+    if planner:
+        assert following is not None
+        assert search is not None
+        changes["planner"] = planner.changes
+        changes["following"] = following.changes_from(PlanFollowing.configure(spec))
+        changes["search"] = search.changes_from(default_search(trained.profile, augmentation is not None))
+    return Recipe(
+        augmenter=augmentation["augmenter"] if augmentation else None,
+        planner=planner.name if planner else None,
+        agent=agent.name,
+        overrides={f"{part}.{path}": value for part, own in changes.items() for path, value in own.items()},
+    )
