@@ -12,9 +12,11 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 from scots.data import formats
+from scots.data.shards import validation_path
 from scots.data.trajectories import Array, Meta
 from scots.datasets.collect import collect
-from scots.envs.ogbench import PROTOCOLS, Protocol, make_simulator, with_episodes
+from scots.datasets.specs import SPECS, CollectionSpec
+from scots.envs.ogbench import make_simulator
 
 WORKERS = 2
 TARGETS = {"pointmaze-giant-stitch-v0": (1000, 0.7), "antmaze-giant-stitch-v0": (300, 0.8)}  # episodes, ratio
@@ -35,9 +37,9 @@ def bare_seconds(meta: Meta, actions: Array) -> float:
     return time.perf_counter() - begin
 
 
-def collect_seconds(protocol: Protocol, out: Path) -> float:
+def collect_seconds(spec: CollectionSpec, out: Path) -> float:
     begin = time.perf_counter()
-    collect(protocol, out, workers=WORKERS)
+    collect(spec, out, workers=WORKERS)
     return time.perf_counter() - begin
 
 
@@ -46,10 +48,12 @@ def main() -> None:
     parser.add_argument("--smoke", action="store_true", help="the same at a tiny size, only to see that it runs")
     smoke = parser.parse_args().smoke
     for id, (episodes, target) in TARGETS.items():
+        collection = SPECS[id].collection
+        assert collection is not None
         with tempfile.TemporaryDirectory() as folder:
             out = Path(folder) / "a.npz"
-            ours = collect_seconds(with_episodes(PROTOCOLS[id], SMOKE_EPISODES if smoke else episodes), out)
-            train, validation = formats.read(out), formats.read(out.with_name("a-val.npz"))
+            ours = collect_seconds(collection.resized(SMOKE_EPISODES if smoke else episodes), out)
+            train, validation = formats.read(out), formats.read(validation_path(out))
             steps = train.rows + validation.rows
             bare = bare_seconds(train.meta, train.actions) * steps / train.rows
         rates = f"{steps / ours:,.0f} steps/s collected, {steps / bare:,.0f} steps/s bare, {WORKERS} processes each"

@@ -3,7 +3,7 @@
     python benchmarks/evaluation.py                     # train both models for a minute, then compare
     python benchmarks/evaluation.py PLANNER AGENT       # compare with these trained models, on the tasks of their maze
 
-The batched side is `evaluation.run`: all episodes side by side, environments in worker processes, plans and actions
+The batched side is `run_episodes`: all episodes side by side, environments in worker processes, plans and actions
 made for all at once, and plans filled in only as they are walked. The plain loop runs one episode after the other in
 this process, on all cores, and fills in every plan as a whole. Both follow the same plans, one drawn at a time.
 
@@ -17,7 +17,7 @@ import os
 import pstats
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -25,21 +25,19 @@ from typing import TypeVar
 
 import numpy as np
 
-from scots.agents import GCIQL, configure_agent
-from scots.augmenters.scots import augment, configure
 from scots.core.config import Profile, Seeds
 from scots.data.formats import read
-from scots.data.trajectories import Meta
+from scots.data.trajectories import Array, Meta
 from scots.datasets.collect import collect
+from scots.datasets.specs import REGISTERED_LIMIT, SPECS
+from scots.envs import environment_class, tasks_of
+from scots.envs.base import Task
 from scots.envs.maze import maze_of
-from scots.envs.ogbench import PROTOCOLS, make_simulator, with_episodes
-from scots.envs.vector import OGBenchMaze, Task, own_task, tasks_of
-from scots.evaluation.control import SubgoalController, execution_of
-from scots.evaluation.rollout import REGISTERED_LIMIT, run
-from scots.experiments.pipeline import acting, load_learner
-from scots.models.cache import train
-from scots.planners import configure_planner
-from scots.planners.hd import HierarchicalDiffuser
+from scots.evaluation.control import SubgoalController
+from scots.evaluation.rollout import run_episodes
+from scots.experiments.models import augment, load_model, subject_of, train_model
+from scots.planners.base import Plan, Planner
+from scots.planners.search import SearchConfig
 
 DATASET = "pointmaze-medium-stitch-v0"
 SEED = 0
@@ -91,24 +89,25 @@ Result = TypeVar("Result")
 
 
 def make_controller(planner_folder: Path, agent_folder: Path) -> tuple[SubgoalController, Meta]:
-    """A planner, of which one plan is drawn at a time, and its agent."""
-    planner, agent = (load_learner(folder) for folder in (planner_folder, agent_folder))
-    controller = acting(planner, agent, execution_of(planner.meta.dataset or ""), None)
-    assert isinstance(controller, SubgoalController)
-    return controller, planner.meta
+    """A planner whose plans are not searched for, and the agent that follows them."""
+    plain = {f"search.{name}": value for name, value in SearchConfig().to_dict().items()}
+    subject = subject_of(load_model(planner_folder), load_model(agent_folder), changes=plain)
+    assert isinstance(subject.controller, SubgoalController)
+    return subject.controller, subject.meta
 
 
 def prepare(size: Size, folder: Path) -> None:
     path = folder / "data.npz"
-    collect(with_episodes(PROTOCOLS[DATASET], size.collected), path)
+    collection = SPECS[DATASET].collection
+    assert collection is not None
+    collect(collection.resized(size.collected), path)
     data = read(path)
     steps = {"embedding.training.steps": size.embedding_steps, "inverse.training.steps": size.inverse_steps}
-    config = configure(data, size.profile).changed({"trajectories": size.stitched, "refine": False} | steps)
-    stitched = augment(data, config, seed=SEED, out=folder / "stitched.npz")
-    planner = configure_planner("hd", stitched, size.profile).but("training.steps", size.planner_steps)
-    train(HierarchicalDiffuser, planner, stitched, SEED, folder / "hd", "hd")
-    agent = configure_agent("gciql", data, size.profile).but("training.steps", size.agent_steps)
-    train(GCIQL, agent, data, SEED, folder / "gciql", "gciql")
+    changes = {"trajectories": size.stitched, "refine": False} | steps
+    stitched = augment(data, "scots", size.profile, changes, seed=SEED, out=folder / "stitched.npz")
+    for name, source, count in (("hd", stitched, size.planner_steps), ("gciql", data, size.agent_steps)):
+        changes = {"training.steps": count}
+        train_model(name, source, profile=size.profile, seed=SEED, folder=folder / name, changes=changes)
 
 
 def tasks_at(meta: Meta, distances: tuple[int, ...]) -> tuple[Task, ...]:
@@ -117,26 +116,42 @@ def tasks_at(meta: Meta, distances: tuple[int, ...]) -> tuple[Task, ...]:
     assert maze is not None
     start = maze.cells[0]
     away = [np.argwhere(maze.distances(start) == cells)[0].tolist() for cells in distances]
-    return tuple(own_task(meta, start, (row, column)) for row, column in away)
+    return tuple(Task(0, start, (row, column)) for row, column in away)
+
+
+class WholePlans:
+    """A planner that fills in every plan from start to goal as soon as it is drawn."""
+
+    def __init__(self, planner: Planner) -> None:
+        self._planner = planner
+
+    def plan(self, start: Array, goal: Array | None, seeds: Sequence[int]) -> list[Plan]:
+        plans = self._planner.plan(start, goal, seeds)
+        self.fill_in(plans, [0] * len(plans), [len(plan.positions) - 1 for plan in plans])
+        return plans
+
+    def fill_in(self, plans: Sequence[Plan], first: Sequence[int], last: Sequence[int]) -> None:
+        self._planner.fill_in(plans, first, last)
 
 
 def plain_loop(
     controller: SubgoalController, meta: Meta, tasks: tuple[Task, ...], episodes: int, max_steps: int
 ) -> list[tuple[bool, int]]:
     """One episode after the other, as one would write it first."""
-    done, world, seeds = [], OGBenchMaze(meta, make_simulator(meta)), Seeds(SEED)
+    outcomes, seeds = [], Seeds(SEED)
+    (environment,) = environment_class(meta).make(meta, 1)
     for task in tasks:
         for number in range(episodes):
-            cells = (*task.start, *task.goal, number)
-            observation, goal = world.reset(task, seeds.stream("environment", *cells))
-            controller.begin([seeds.integer("planner", *cells)])
-            success, steps = False, 0
-            while not success and steps < max_steps:
+            observation, goal = environment.reset(task, seeds.stream(f"environment {task.label}", number))
+            assert goal is not None
+            controller.begin([seeds.integer(f"controller {task.label}", number)])
+            success, done, steps = False, False, 0
+            while not done and steps < max_steps:
                 action = controller.act(np.array([0]), observation[None], goal[None])[0]
-                observation, success = world.step(action)
+                observation, _, success, done = environment.step(action)
                 steps += 1
-            done.append((success, steps))
-    return done
+            outcomes.append((success, steps))
+    return outcomes
 
 
 def timed(work: Callable[[], Result]) -> tuple[Result, float]:
@@ -146,12 +161,12 @@ def timed(work: Callable[[], Result]) -> tuple[Result, float]:
 
 def compare(controller: SubgoalController, meta: Meta, tasks: tuple[Task, ...], count: int, max_steps: int) -> None:
     """Run both sides and say how they compare."""
-    batched = partial(run, controller, meta, tasks, episodes=count, max_steps=max_steps, seed=SEED)
+    batched = partial(run_episodes, controller, meta, tasks, episodes=count, max_steps=max_steps, seed=SEED)
     episodes, fast = timed(batched)
     profile = cProfile.Profile()
     profile.runcall(batched)
-    controller.whole = True
-    plain, slow = timed(partial(plain_loop, controller, meta, tasks, count, max_steps))
+    whole = SubgoalController(WholePlans(controller.planner), controller.policy, controller.following, meta.position)
+    plain, slow = timed(partial(plain_loop, whole, meta, tasks, count, max_steps))
     same = sum(done.success == success for done, (success, _) in zip(episodes, plain, strict=True))
     reached, total = sum(success for success, _ in plain), len(plain)
     print(f"evaluation: {total} episodes, {reached} reached their goal; {same} of {total} outcomes are the same")

@@ -10,13 +10,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import replace
 from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from scots.augmenters.scots import augment, configure
-from scots.envs import toy
+from scots.augmenters import augmenter_of
+from scots.datasets import toy
+from scots.datasets.specs import spec_of
 
 SIZES = (500, 1000, 2000, 4000)
 SMOKE_SIZES = (2, 4)
@@ -25,11 +25,11 @@ PICTURE = Path(__file__).parents[1] / "docs" / "images" / "scaling.png"
 
 def run(trajectories: int) -> None:
     """Augment and print seconds and peak megabytes (of this process, and of its largest worker)."""
-    data = toy.make()
-    config = replace(configure(data, "smoke"), trajectories=trajectories)
+    data, augmenter = toy.make(), augmenter_of("scots")
+    config = augmenter.configure(spec_of(data), "smoke").replace_at("trajectories", trajectories)
     with tempfile.TemporaryDirectory() as folder:
         begin = time.perf_counter()
-        augment(data, config, out=Path(folder) / "aug.npz", workers=2)
+        augmenter.augment(data, config, seed=0, out=Path(folder) / "aug.npz", profile="smoke", workers=2)
         seconds = time.perf_counter() - begin
     memory = [resource.getrusage(who).ru_maxrss / 1024 for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     print(seconds, *memory)

@@ -15,11 +15,13 @@ import numpy as np
 from walk_workers import SEEDS, prepare_naive, prepare_walk
 
 from scots.augmenters.index import SegmentIndex, segment_starts
-from scots.augmenters.stitching import RECIPES, StitchingConfig
+from scots.augmenters.scots import VARIANTS, Scots
 from scots.data.npz import read_npz
 from scots.data.shards import Shards
 from scots.data.trajectories import Array, Meta, Trajectories, offsets_from_lengths
+from scots.datasets.specs import SPECS
 
+DATASET = "pointmaze-giant-stitch-v0"  # whose settings are walked with
 WORKERS = 2
 STATES, LATENT = 201, 32
 NAIVE_TRAJECTORIES = 3
@@ -67,26 +69,26 @@ def timed(folder: Path, prepare: object, arguments: tuple, runs: list[range], la
     return segments, seconds.sum() / len(segments), wall
 
 
-def measure(recipe: str, data: Trajectories, latents: Array, size: Size, folder: Path) -> None:
-    config = StitchingConfig(stitches=80, **RECIPES[recipe])
+def measure(variant: str, data: Trajectories, latents: Array, size: Size, folder: Path) -> None:
+    config = Scots("scots", variant).configure(SPECS[DATASET], "paper").stitching
     segments = segment_starts(data, config.segment, config.min_displacement)
     begin = time.perf_counter()
     index = SegmentIndex.build(latents[segments], config.index, SEEDS.integer("index"))
     print(
-        f"{recipe}: {len(segments):,} segments, index {config.index} in {time.perf_counter() - begin:.1f} s, "
+        f"{variant}: {len(segments):,} segments, index {config.index} in {time.perf_counter() - begin:.1f} s, "
         f"{index.probes} probes, recall {index.recall:.3f}"
     )
     index.save(folder / "index")
     np.save(folder / "latents.npy", latents)
     np.save(folder / "segments.npy", segments)
     runs = [range(begin, begin + size.shard) for begin in range(0, size.trajectories, size.shard)]
-    walked, each, wall = timed(folder, prepare_walk, (config,), runs, f"{recipe} walk")
+    walked, each, wall = timed(folder, prepare_walk, (config,), runs, f"{variant} walk")
     print(
         f"  walk: {size.trajectories} trajectories x {config.stitches} stitches in {wall:.1f} s by {WORKERS} processes"
     )
     for scan, label in ((True, "scanning all segments"), (False, "with the same index")):
         few = [range(NAIVE_TRAJECTORIES)]
-        chosen, naive, _ = timed(folder, prepare_naive, (config, scan), few, f"{recipe} loop {label}")
+        chosen, naive, _ = timed(folder, prepare_naive, (config, scan), few, f"{variant} loop {label}")
         same = np.mean(chosen == walked[:NAIVE_TRAJECTORIES])
         print(
             f"  loop {label}: {naive * 1e3:,.0f} ms per trajectory, walk {each * 1e3:.1f} ms: "
@@ -100,9 +102,9 @@ def main() -> None:
     size = SMOKE if parser.parse_args().smoke else FULL
     data = make_positions(size.episodes)
     latents = lift(data.observations)
-    for recipe in RECIPES:
+    for variant in VARIANTS:
         with tempfile.TemporaryDirectory() as folder:
-            measure(recipe, data, latents, size, Path(folder))
+            measure(variant, data, latents, size, Path(folder))
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from scots.augmenters.refinement import Stitcher, StitcherConfig
+from scots.augmenters.stitching import StitchingConfig
 from scots.data.trajectories import Trajectories
 
 SIZES = {"paper, 29 columns": (256, 8, 29), "laptop, 29 columns": (128, 4, 29), "laptop, 2 columns": (64, 4, 2)}
@@ -30,7 +31,8 @@ def matmul_peak() -> float:
 def step_of(width: int, depth: int, columns: int) -> Callable[[], None]:
     rng = np.random.default_rng(0)
     data = Trajectories(rng.normal(size=(5000, columns)), np.arange(0, 5001, 100))
-    model = Stitcher.for_data(StitcherConfig(width=width, depth=depth), data).train()
+    config, segment = StitcherConfig(width=width, depth=depth), StitchingConfig().segment
+    model = Stitcher.for_data(config, data, segment=segment).train()
     optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], fused=True)
     generator = torch.Generator()
 
@@ -39,7 +41,8 @@ def step_of(width: int, depth: int, columns: int) -> Callable[[], None]:
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         optimizer.step()
-        model.ema.follow(model.net, 1)
+        for average, source in model.ema_copies():
+            average.update(source, 1)
 
     return step
 

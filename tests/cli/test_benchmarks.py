@@ -12,6 +12,9 @@ from types import ModuleType, SimpleNamespace
 import numpy as np
 import pytest
 
+from scots.datasets.specs import SPECS
+from scots.planners.hd import HierarchicalDiffuser, HierarchicalDiffuserConfig, LevelConfig
+
 ROOT = Path(__file__).parents[2]
 BENCHMARKS = ROOT / "benchmarks"
 
@@ -34,7 +37,8 @@ PROMISED = {
         r"plain loop \d+\.\d s, batched \d+\.\d s: \d+\.\dx \(target 5x\)",
     ],
     "plans": [
-        rf'"study": "{study}", .*"variant": "{re.escape(variant)}", .*"clean_pairs": [01]\.\d+, "clean_tasks": \[.*\]'
+        rf'"study": "{study}", .*"variant": "{re.escape(variant)}", .*"clean_pairs": [01]\.\d+, "clean_tasks": \[.*\], '
+        r'"positions_in_walls": [01]\.\d+, "commit": ".+", "date": "20.+"'
         for study, variant in (
             ("training", "laptop"),
             ("training", "loss weighted towards data"),
@@ -83,6 +87,34 @@ def check_ratios(printed: str) -> None:
     for loop, walk, ratio, equal in lines:
         assert int(ratio) == pytest.approx(int(loop.replace(",", "")) / float(walk), rel=0.05, abs=0.6)
         assert int(equal) == 100
+
+
+@pytest.fixture
+def plans(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    import plans
+
+    return plans
+
+
+def test_every_training_variant_is_a_setting_of_its_own(plans: ModuleType):
+    default = HierarchicalDiffuser.configure(SPECS["pointmaze-giant-stitch-v0"], states=2001, profile="laptop")
+    configs = [default.replace_all(changes) for changes in plans.VARIANTS.values()]
+    assert configs[0] == default
+    assert len({config.fingerprint() for config in configs}) == len(configs)
+
+
+def test_waypoints_are_sampled_otherwise_with_the_same_weights(plans: ModuleType):
+    level = LevelConfig(width=32, depth=1)
+    config = HierarchicalDiffuserConfig(waypoints=5, stride=2, high_every=2, high=level, middle=level, low=level)
+    planner = HierarchicalDiffuser(config, {"position": 2}).eval()
+    other = plans.sampled_with(planner, {"steps": 3})
+    assert other.config == config.replace_all({"high.sampling.steps": 3, "middle.sampling.steps": 3})
+    assert planner.config == config
+    start, goal = np.zeros((1, 2)), np.ones((1, 2))
+    assert not np.array_equal(*(one.plan(start, goal, [0])[0].positions[::4] for one in (planner, other)))
+    ends = np.stack([start, goal], axis=1)
+    np.testing.assert_array_equal(*(one.draw("low", ends, [np.random.default_rng(0)]) for one in (planner, other)))
 
 
 @pytest.fixture
