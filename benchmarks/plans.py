@@ -64,7 +64,7 @@ VARIANTS: dict[str, dict[str, object]] = {
     "noise prediction": {"prediction": "eps"},
     "x0 prediction": {"prediction": "x0"},
     "no Fourier features": {"high.frequencies": 0, "middle.frequencies": 0, "low.frequencies": 0},
-    "no route network": {"high.endpoint_width": 0, "middle.endpoint_width": 0},
+    "no endpoint MLP": {"high.endpoint_width": 0, "middle.endpoint_width": 0},
     "chord frame": {"high.frame": "chord"},
     "64 x 4": {"high.width": 64, "middle.width": 64},
     "128 x 2": {"high.depth": 2, "middle.depth": 2},

@@ -23,7 +23,7 @@ from scots.reporting.quality_document import quality_facts
 from scots.reporting.rollouts import record, rollouts_figure
 from scots.reporting.success import success_rate
 
-COLLECTION = maze_collection("point", "medium", "stitch").resized(1000)  # a fifth of the dataset
+_COLLECTION = maze_collection("point", "medium", "stitch").resized(1000)  # a fifth of the dataset
 SHORT = {  # what makes it minutes: fewer trajectories, shorter trainings
     "augmenter.trajectories": 500,
     "augmenter.embedding.training.steps": 1500,
@@ -38,7 +38,7 @@ RECIPES = {
     ),
     "stitched": Recipe("scots", "hd", "gciql", SHORT),
 }
-NEXT = (
+_NEXT = (
     "scots data inspect YOUR_LOGS --position x,y --png logs.png   # your own data: CSV, Parquet, npz, HDF5, Minari",
     "scots augment YOUR_LOGS --out aug.npz                        # stitch it",
     "scots report YOUR_LOGS aug.npz --out report                  # and see how good that is",
@@ -49,11 +49,11 @@ NEXT = (
 def main(folder: Path) -> int:
     """Collect, augment, train, evaluate, and write one page about it into the folder."""
     os.environ["SCOTS_HOME"] = str(folder / "home")
-    pipelines = {name: Pipeline(Run(COLLECTION.id, recipe)) for name, recipe in RECIPES.items()}
+    pipelines = {name: Pipeline(Run(_COLLECTION.id, recipe)) for name, recipe in RECIPES.items()}
     source = next(iter(pipelines.values())).source
     if not source.is_done:
         with record_time(source.folder):
-            collect(COLLECTION, data_path(COLLECTION.id))
+            collect(_COLLECTION, data_path(_COLLECTION.id))
     rows = {name: pipeline.rows() for name, pipeline in pipelines.items()}
     path = folder / "report.html"
     demo_document(pipelines, rows, folder).write_html(path)
@@ -82,7 +82,7 @@ def demo_document(pipelines: dict[str, Pipeline], rows: dict[str, list[EvalResul
         Section("Does it help?", [_success_table(rows), *_rollouts(pipelines, folder)]),
         Section("The data before and after", [Facts(quality_facts(found)), *pictures]),
         Section("Where the time went", [_times(pipelines, rows)]),
-        Section("Next", [intro, Commands(NEXT)]),
+        Section("Next", [intro, Commands(_NEXT)]),
     ]
     return Document("Short logs in, long plans out", lead, sections)
 

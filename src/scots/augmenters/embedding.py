@@ -18,7 +18,7 @@ from scots.models.training import EMA, Batch, Model, TrainingConfig
 
 ENCODE_ROWS = 1 << 16  # rows embedded in one batch
 CHANGE_STEPS, CHANGE_ROWS = 5, 200_000  # steps over which, and rows on which, the change of a column is measured
-TYPICAL_ROWS = 10_000  # rows among which a typical observation is looked for
+_TYPICAL_ROWS = 10_000  # rows among which a typical observation is looked for
 
 
 class StateEncoder(Protocol):
@@ -148,7 +148,7 @@ class TemporalDistance(Model):
 
     def distance(self, start: Array, goal: Array) -> Array:
         """Euclidean, so the same in both directions: (..., Z), (..., Z) -> (...)."""
-        return euclidean(start, goal)
+        return _euclidean(start, goal)
 
     def encode_positions(self, columns: tuple[int, ...], positions: Array) -> Array:
         """Latents of positions (N, P) -> (N, Z): those of a recorded observation moved there."""
@@ -169,10 +169,10 @@ class RawState:
 
     def distance(self, start: Array, goal: Array) -> Array:
         """Euclidean: (..., O), (..., O) -> (...)."""
-        return euclidean(start, goal)
+        return _euclidean(start, goal)
 
 
-def euclidean(start: Array, goal: Array) -> Array:
+def _euclidean(start: Array, goal: Array) -> Array:
     """Euclidean distance over the last axis."""
     return np.linalg.norm(start - goal, axis=-1)
 
@@ -197,7 +197,7 @@ def _change_scale(data: Trajectories) -> Normalizer:
 
 def _typical_observation(data: Trajectories) -> Array:
     """The recorded observation (O,) nearest to the mean of all, each column in its standard deviations."""
-    rows = np.random.default_rng(0).integers(data.rows, size=min(data.rows, TYPICAL_ROWS))
+    rows = np.random.default_rng(0).integers(data.rows, size=min(data.rows, _TYPICAL_ROWS))
     observations = data.observations[rows]
     distances = np.square(Normalizer.fit(observations).normalize(observations)).sum(axis=1)
     return np.array(observations[distances.argmin()])

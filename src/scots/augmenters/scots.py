@@ -38,8 +38,8 @@ from scots.datasets.specs import DatasetSpec, spec_of
 from scots.models.cache import artifact_folder, key_of, load_cached, load_or_train, model_folder, record_time
 from scots.models.training import TrainingConfig
 
-STATES = 5_000_000  # of an augmented dataset, about [P]
-REFINE_BATCH = 256  # segments in one network call: larger batches do not fit the processor's cache
+_STATES = 5_000_000  # of an augmented dataset, about [P]
+_REFINE_BATCH = 256  # segments in one network call: larger batches do not fit the processor's cache
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "paper": {
@@ -91,7 +91,7 @@ class Scots(Augmenter):
         choices = {"min_displacement": spec.min_displacement} | VARIANTS[self.variant]
         stitching = StitchingConfig(stitches=spec.stitches, **choices)
         config = ScotsConfig(
-            trajectories=STATES // (stitching.states - 1),
+            trajectories=_STATES // (stitching.states - 1),
             embedding=TemporalDistanceConfig(discount=spec.discount),
             stitching=stitching,
         )
@@ -330,7 +330,7 @@ def refine(states: Array, stitcher: Stitcher, seeds: Seeds, run: range, quaterni
     for row, number in enumerate(run):
         generator = torch.Generator().manual_seed(seeds.integer("refine", number))
         pieces = [
-            stitcher.refine(ends[row, n : n + REFINE_BATCH], generator) for n in range(0, ends.shape[1], REFINE_BATCH)
+            stitcher.refine(ends[row, n : n + _REFINE_BATCH], generator) for n in range(0, ends.shape[1], _REFINE_BATCH)
         ]
         inner = unit_quaternions(np.concatenate(pieces)[:, :-1], quaternions)
         refined[row, :-1] = inner.reshape(-1, states.shape[2])

@@ -32,7 +32,7 @@ from scots.data.trajectories import Array, Meta
 Make = Callable[[range], dict[str, Array]]
 """Computes the arrays of a run of episodes."""
 
-ROWS_PER_SHARD = 10_000
+_ROWS_PER_SHARD = 10_000
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class ShardedJob(Config, ABC):
 
     def runs(self) -> list[range]:
         """Episode numbers of every shard, training episodes first; no shard holds both kinds."""
-        size = max(1, ROWS_PER_SHARD // self.states)
+        size = max(1, _ROWS_PER_SHARD // self.states)
         total = self.episodes + self.validation
         parts = ((0, self.episodes), (self.episodes, total))
         return [range(n, min(n + size, end)) for begin, end in parts for n in range(begin, end, size)]

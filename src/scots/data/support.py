@@ -13,9 +13,9 @@ from scots.core.files import atomic
 from scots.data.npz import read_npz, write_npz
 from scots.data.trajectories import Array, Trajectories
 
-EDGE_STEPS = 2.0  # edge of a grid box, in median steps of the data
+_EDGE_STEPS = 2.0  # edge of a grid box, in median steps of the data
 RARE = 0.02  # boxes with fewer states than this share of the median count as outliers
-MEASURED_STEPS = 100_000  # transitions from which the median step is estimated
+_MEASURED_STEPS = 100_000  # transitions from which the median step is estimated
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,10 +35,10 @@ class Support:
         positions = data.positions
         if not positions.shape[1]:
             raise BadInput("no position columns are known; name them with --position x,y")
-        rows = data.random_rows(2, MEASURED_STEPS, np.random.default_rng(0))
+        rows = data.random_rows(2, _MEASURED_STEPS, np.random.default_rng(0))
         step = float(np.median(np.linalg.norm(positions[rows + 1] - positions[rows], axis=1)))
         low = positions.min(0)
-        edge = np.array(EDGE_STEPS * step or np.ptp(positions, axis=0).max() or 1.0, dtype=np.float32)
+        edge = np.array(_EDGE_STEPS * step or np.ptp(positions, axis=0).max() or 1.0, dtype=np.float32)
         boxes = _box_of(positions, low, edge)
         shape = boxes.max(0) + 1
         keys, counts = np.unique(np.ravel_multi_index(boxes.T, shape), return_counts=True)
@@ -48,7 +48,7 @@ class Support:
     @property
     def step(self) -> float:
         """The median distance that the data moves in one step."""
-        return float(self.edge) / EDGE_STEPS
+        return float(self.edge) / _EDGE_STEPS
 
     def centers(self) -> Array:
         """The center of every occupied box (N, P)."""

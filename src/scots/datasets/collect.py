@@ -22,9 +22,9 @@ from scots.datasets.specs import CollectionSpec
 from scots.envs.maze import Maze, maze_of
 from scots.envs.ogbench import make_simulator, seed_simulator, unit_vector
 
-ARRAYS = ("observations", "actions", "terminals", "qpos", "qvel")
-STITCH_CELLS = 4  # distance from start to goal in the stitch datasets
-REDRAW_EVERY = 10  # steps between new random directions in the explore datasets
+_ARRAYS = ("observations", "actions", "terminals", "qpos", "qvel")
+_STITCH_CELLS = 4  # distance from start to goal in the stitch datasets
+_REDRAW_EVERY = 10  # steps between new random directions in the explore datasets
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class MazeWalker:
     def _draw_cells(self, rng: np.random.Generator) -> tuple[tuple[int, int], tuple[int, int]]:
         start = self.maze.cells[rng.integers(len(self.maze.cells))]
         if self.spec.kind == "stitch":
-            goals = self.maze.cells_at(start, STITCH_CELLS) or (start,)
+            goals = self.maze.cells_at(start, _STITCH_CELLS) or (start,)
         else:
             goals = self.maze.junctions or self.maze.cells
         return start, goals[rng.integers(len(goals))]
@@ -84,7 +84,7 @@ class MazeWalker:
     def _direction(self, t: int, directions: Array, rng: np.random.Generator) -> Array:
         """Where to walk now: towards the next cell of the shortest path, or a random way kept for some steps."""
         if self.spec.kind == "explore":
-            return unit_vector(rng.normal(size=2)) if t % REDRAW_EVERY == 0 else directions[t - 1]
+            return unit_vector(rng.normal(size=2)) if t % _REDRAW_EVERY == 0 else directions[t - 1]
         environment = self.environment
         position = environment.data.qpos[:2]
         goal = environment.xy_to_ij(environment.cur_goal_xy)
@@ -121,7 +121,7 @@ class CollectionJob(ShardedJob):
 
         def make(run: range) -> dict[str, Array]:
             episodes = [walker.episode(seeds.stream("episode", number)).arrays for number in run]
-            return {name: np.concatenate([episode[name] for episode in episodes]) for name in ARRAYS}
+            return {name: np.concatenate([episode[name] for episode in episodes]) for name in _ARRAYS}
 
         return make
 

@@ -18,16 +18,16 @@ from scots.envs.maze import NEIGHBOURS, Cell, Maze, parse_maze
 
 STEPS_PER_CELL = 4
 EPISODE_STATES = 33
-WANDER = 0.15  # share of steps that ignore the path
+_WANDER = 0.15  # share of steps that ignore the path
 
-MAP = ("#########", "#...#...#", "#.#.#.#.#", "#.#...#.#", "#.#####.#", "#.......#", "#########")
-TASKS = ("1,1 -> 5,5", "1,7 -> 5,1", "3,3 -> 5,3", "1,6 -> 3,1", "5,6 -> 1,3")
+_MAP = ("#########", "#...#...#", "#.#.#.#.#", "#.#...#.#", "#.#####.#", "#.......#", "#########")
+_TASKS = ("1,1 -> 5,5", "1,7 -> 5,1", "3,3 -> 5,3", "1,6 -> 3,1", "5,6 -> 1,3")
 
 
 class ToyCorridor:
     """The lattice of the corridor maze: its nodes, its moves, and all shortest-path distances."""
 
-    def __init__(self, lines: tuple[str, ...] = MAP) -> None:
+    def __init__(self, lines: tuple[str, ...] = _MAP) -> None:
         self.maze: Maze = parse_maze(lines, "toy")
         self.nodes = np.array(sorted(self._lattice()))  # (n, 2) lattice (x, y)
         self._index = {(int(x), int(y)): n for n, (x, y) in enumerate(self.nodes)}
@@ -97,7 +97,7 @@ class ToyCorridor:
         position = self.positions[start]
         for t in range(EPISODE_STATES):
             node = int(self.node_of(position))
-            move = NEIGHBOURS[rng.integers(4)] if rng.random() < WANDER else self.towards(node, goal)
+            move = NEIGHBOURS[rng.integers(4)] if rng.random() < _WANDER else self.towards(node, goal)
             actions[t] = np.clip(np.array(move) + rng.normal(0, 0.1, size=2), -1, 1)
             observations[t] = position
             position = self.step(position, actions[t])
@@ -113,7 +113,7 @@ class ToyEnvironment(MazeEnvironment):
     @classmethod
     def maze(cls, meta: Meta) -> Maze:
         """The corridor maze with its tasks."""
-        return parse_maze((*MAP, *TASKS), "toy")
+        return parse_maze((*_MAP, *_TASKS), "toy")
 
     @classmethod
     def make(cls, meta: Meta, count: int) -> list[Self]:

@@ -36,7 +36,7 @@ class Steps:
     dones: Array  # (B,) bool
 
 
-Reply = tuple[Array | None, ...]
+_Reply = tuple[Array | None, ...]
 """Arrays with one entry per environment; None where there is nothing, such as goals of tasks without any."""
 
 
@@ -46,7 +46,7 @@ class _Group:
     def __init__(self, kind: type[Environment], meta: Meta, count: int) -> None:
         self._environments = kind.make(meta, count)
 
-    def reset(self, episodes: list[EpisodeId], seed: int) -> Reply:
+    def reset(self, episodes: list[EpisodeId], seed: int) -> _Reply:
         """Begin these episodes, one in each of the first environments: observations and goals (B, O)."""
         streams = [Seeds(seed).stream(f"environment {task.label}", number) for task, number in episodes]
         begun = [
@@ -56,7 +56,7 @@ class _Group:
         goals = [goal for _, goal in begun if goal is not None]
         return np.stack([first for first, _ in begun]), np.stack(goals) if goals else None
 
-    def step(self, numbers: list[int], actions: Array) -> Reply:
+    def step(self, numbers: list[int], actions: Array) -> _Reply:
         """Step these environments: observations (B, O), rewards, successes and dones (B,)."""
         stepped = [self._environments[number].step(action) for number, action in zip(numbers, actions, strict=True)]
         return tuple(np.stack(column) for column in zip(*stepped, strict=True))
@@ -74,7 +74,7 @@ class _Local:
     def send(self, method: str, *arguments: Any) -> None:
         self._reply = getattr(self._group, method)(*arguments)
 
-    def receive(self) -> Reply:
+    def receive(self) -> _Reply:
         return self._reply
 
     def close(self) -> None:
@@ -95,7 +95,7 @@ class _Worker:
         with suppress(ConnectionError):  # the worker has failed; `receive` gets the reason
             self._connection.send((method, arguments))
 
-    def receive(self) -> Reply:
+    def receive(self) -> _Reply:
         try:
             reply = self._connection.recv()
         except (EOFError, ConnectionError) as error:
@@ -150,7 +150,7 @@ class VectorEnvironment:
         shares = {part: np.flatnonzero(numbers % len(self._parts) == part) for part in range(len(self._parts))}
         return {part: share for part, share in shares.items() if len(share)}
 
-    def _call(self, method: str, shares: dict[int, Array], arguments: list[tuple[Any, ...]]) -> Reply:
+    def _call(self, method: str, shares: dict[int, Array], arguments: list[tuple[Any, ...]]) -> _Reply:
         """Call all workers at once; put their answers back in order."""
         for part, theirs in zip(shares, arguments, strict=True):
             self._parts[part].send(method, *theirs)

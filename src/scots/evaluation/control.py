@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # types only: worker processes that hold environments should 
     from scots.datasets.specs import DatasetSpec
     from scots.planners.base import Plan, Planner
 
-INFILL_AHEAD = 30  # plan steps to fill in past the subgoal: few are wasted, and episodes batch well
+_INFILL_AHEAD = 30  # plan steps to fill in past the subgoal: few are wasted, and episodes batch well
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,7 @@ class SubgoalController:
     def _fill_in_ahead(self, episodes: Array) -> None:
         first = self._index[episodes]
         plans = [self._plans[e] for e in episodes.tolist()]
-        self.planner.fill_in(plans, first.tolist(), (first + INFILL_AHEAD).tolist())
+        self.planner.fill_in(plans, first.tolist(), (first + _INFILL_AHEAD).tolist())
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from scots.envs.base import Task
 from scots.envs.vector import EpisodeId, VectorEnvironment, vector_environment
 from scots.evaluation.control import Controller
 
-EPISODES_TOGETHER = 256  # environments side by side: the state of an ant's takes about half a megabyte
+_EPISODES_TOGETHER = 256  # environments side by side: the state of an ant's takes about half a megabyte
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +60,7 @@ def run_episodes(
     for task in tasks:
         kind.check(meta, task)
     ids = [(task, number) for task in tasks for number in range(episodes)]
-    batches = [ids[n : n + EPISODES_TOGETHER] for n in range(0, len(ids), EPISODES_TOGETHER)]
+    batches = [ids[n : n + _EPISODES_TOGETHER] for n in range(0, len(ids), _EPISODES_TOGETHER)]
     with (
         vector_environment(kind, meta, len(batches[0]), workers) as environments,
         progress("evaluating", len(ids), "episodes") as bar,

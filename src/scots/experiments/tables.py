@@ -14,13 +14,13 @@ from scots.evaluation.results import EvalResult
 from scots.experiments.pipeline import Pipeline, Run
 from scots.experiments.recipe import Recipe
 
-Published = dict[str, str]
+_Published = dict[str, str]
 """Column -> what the paper prints: mean and deviation over its five seeds."""
 
-STITCH = tuple(f"{agent}maze-{size}-stitch-v0" for agent in ("point", "ant") for size in ("medium", "large", "giant"))
+_STITCH = tuple(f"{agent}maze-{size}-stitch-v0" for agent in ("point", "ant") for size in ("medium", "large", "giant"))
 
 
-RecipeFor = Callable[[DatasetSpec], Recipe]
+_RecipeFor = Callable[[DatasetSpec], Recipe]
 
 
 @dataclass(frozen=True)
@@ -28,11 +28,11 @@ class ResultTable:
     """Rows are datasets, columns are methods; a column without a recipe has only published numbers."""
 
     title: str
-    columns: dict[str, RecipeFor | None]  # name -> recipe for a dataset
-    published: dict[str, Published]  # dataset -> column -> number
+    columns: dict[str, _RecipeFor | None]  # name -> recipe for a dataset
+    published: dict[str, _Published]  # dataset -> column -> number
 
     @property
-    def recipes(self) -> dict[str, RecipeFor]:
+    def recipes(self) -> dict[str, _RecipeFor]:
         """The columns that can be made here."""
         return {name: recipe for name, recipe in self.columns.items() if recipe is not None}
 
@@ -73,24 +73,24 @@ def _scots(spec: DatasetSpec) -> Recipe:
     return Recipe("scots", "hd", spec.controller)
 
 
-def _with(overrides: dict[str, Any]) -> RecipeFor:
+def _with(overrides: dict[str, Any]) -> _RecipeFor:
     return lambda spec: replace(_scots(spec), overrides=overrides)
 
 
-def _candidates(count: int) -> RecipeFor:
+def _candidates(count: int) -> _RecipeFor:
     """The best of several plans; one plan is left as it is drawn."""
     searches = count > 1
     return _with({"search.candidates": count, "search.mend": searches, "search.bisect": searches})
 
 
-def _published(text: str) -> dict[str, Published]:
+def _published(text: str) -> dict[str, _Published]:
     """Lines `dataset: a±b a±b ...` under a line of column names."""
     head, *lines = text.strip().splitlines()
     rows = (line.split(":") for line in lines)
     return {dataset.strip(): dict(zip(head.split(), numbers.split(), strict=True)) for dataset, numbers in rows}
 
 
-PLANNING = _published("""
+_PLANNING = _published("""
     GCIQL QRL CRL HIQL GSC CD HD SCoTS
     pointmaze-medium-stitch-v0: 21±9 80±12 0±1  74±6  100±0 100±0 24±3 100±0
     pointmaze-large-stitch-v0:  31±2 84±15 0±0  13±6  100±0 100±0 17±2 100±0
@@ -102,7 +102,7 @@ PLANNING = _published("""
     antmaze-large-explore-v0:   0±0  0±0   0±0  4±5   21±3  27±1  13±2 98±1
 """)
 
-REPLANNING = _published("""
+_REPLANNING = _published("""
     CD-once CD SCoTS-once SCoTS
     pointmaze-medium-stitch-v0: 100±0 100±0 100±0 100±0
     pointmaze-large-stitch-v0:  100±0 100±0 100±0 100±0
@@ -116,22 +116,22 @@ TABLES: dict[str, ResultTable] = {
     "planning": ResultTable(
         "Planning (the paper's Table 1)",
         {"GCIQL": None, "QRL": None, "CRL": None, "HIQL": None, "GSC": None, "CD": None, "HD": _hd, "SCoTS": _scots},
-        PLANNING,
+        _PLANNING,
     ),
     "replanning": ResultTable(
         "Planning once or replanning (the paper's Table 3)",
         {"CD-once": None, "CD": None, "SCoTS-once": _with({"following.replan_every": 0}), "SCoTS": _scots},
-        REPLANNING,
+        _REPLANNING,
     ),
     "candidates": ResultTable(
         "Plan search with this many candidates; with one, plans are followed as drawn (beyond the paper)",
         {f"SCoTS, {count}": _candidates(count) for count in (1, 2, 4, 8)},
-        {dataset: {} for dataset in STITCH},
+        {dataset: {} for dataset in _STITCH},
     ),
     "controller_horizon": ResultTable(
         "Plan steps from one subgoal to the next (the paper's Figure 5, which prints no numbers)",
         {f"SCoTS, {steps}": _with({"following.lookahead": steps}) for steps in (5, 10, 15, 20, 25)},
-        {dataset: {} for dataset in ("antmaze-giant-stitch-v0", *STITCH[:3])},
+        {dataset: {} for dataset in ("antmaze-giant-stitch-v0", *_STITCH[:3])},
     ),
 }
 

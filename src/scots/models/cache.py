@@ -26,10 +26,10 @@ from scots.models.training import Model, fit, identity
 
 FORMAT = 2  # raise it when artifacts of the same key would hold something else
 
-SomeModel = TypeVar("SomeModel", bound=Model)
-Sizes = Mapping[str, int]
-NO_SIZES: Sizes = MappingProxyType({})
-NO_CHANGES: Mapping[str, Any] = MappingProxyType({})
+_SomeModel = TypeVar("_SomeModel", bound=Model)
+_Sizes = Mapping[str, int]
+_NO_SIZES: _Sizes = MappingProxyType({})
+_NO_CHANGES: Mapping[str, Any] = MappingProxyType({})
 
 
 def key_of(kind: str, *inputs: str) -> str:
@@ -63,12 +63,12 @@ def seconds_spent(folder: Path) -> float | None:
 # ------------------------------------------------------------------------------------------------------------- models
 
 
-def model_key(kind: type[Model], config: Config, data_key: str, seed: int, sizes: Sizes = NO_SIZES) -> str:
+def model_key(kind: type[Model], config: Config, data_key: str, seed: int, sizes: _Sizes = _NO_SIZES) -> str:
     """The key of a model: its class, config, data and seed, and sizes that the data does not tell."""
     return key_of(kind.__name__, config.to_json(), data_key, str(seed), json.dumps(dict(sizes), sort_keys=True))
 
 
-def model_folder(kind: type[Model], config: Config, data_key: str, seed: int, sizes: Sizes = NO_SIZES) -> Path:
+def model_folder(kind: type[Model], config: Config, data_key: str, seed: int, sizes: _Sizes = _NO_SIZES) -> Path:
     """Where the model of this key is or will be."""
     return artifact_folder(kind.__name__.lower(), model_key(kind, config, data_key, seed, sizes))
 
@@ -79,16 +79,16 @@ def is_trained(folder: Path) -> bool:
 
 
 def load_cached(
-    kind: type[SomeModel], config: Config, fingerprint: str, seed: int, sizes: Sizes = NO_SIZES
-) -> SomeModel | None:
+    kind: type[_SomeModel], config: Config, fingerprint: str, seed: int, sizes: _Sizes = _NO_SIZES
+) -> _SomeModel | None:
     """The cached model of this config, trained on data of this fingerprint with this seed, or None."""
     folder = model_folder(kind, config, fingerprint, seed, sizes)
     return kind.load(folder) if is_trained(folder) else None
 
 
 def load_or_train(
-    kind: type[SomeModel], config: Config, data: Trajectories, seed: int, label: str, sizes: Sizes = NO_SIZES
-) -> SomeModel:
+    kind: type[_SomeModel], config: Config, data: Trajectories, seed: int, label: str, sizes: _Sizes = _NO_SIZES
+) -> _SomeModel:
     """The model of this config trained on this data with this seed: from the cache, or trained and cached."""
     folder = model_folder(kind, config, data.fingerprint(), seed, sizes)
     if is_trained(folder):
@@ -99,7 +99,7 @@ def load_or_train(
 
 
 def train(
-    kind: type[SomeModel],
+    kind: type[_SomeModel],
     config: Config,
     data: Trajectories,
     seed: int,
@@ -107,9 +107,9 @@ def train(
     label: str,
     *,
     profile: str | None = None,
-    changes: Mapping[str, Any] = NO_CHANGES,
-    sizes: Sizes = NO_SIZES,
-) -> SomeModel:
+    changes: Mapping[str, Any] = _NO_CHANGES,
+    sizes: _Sizes = _NO_SIZES,
+) -> _SomeModel:
     """Train a model in a folder, resuming what is half done there; a finished one of the same run is loaded.
 
     `profile` and `changes` say where the config came from; they are saved with the model and decide nothing.

@@ -94,7 +94,7 @@ class DiT1d(nn.Module):
         for block in self.blocks:
             hidden = block(hidden, condition)
         shift, scale = self.final_modulation(condition)[:, None].chunk(2, dim=-1)
-        return self.outward(modulated(hidden, shift, scale))
+        return self.outward(_modulated(hidden, shift, scale))
 
 
 class DiTBlock(nn.Module):
@@ -111,8 +111,8 @@ class DiTBlock(nn.Module):
     def forward(self, hidden: Tensor, condition: Tensor) -> Tensor:
         """(B, T, W), (B, W) -> (B, T, W)."""
         shift1, scale1, gate1, shift2, scale2, gate2 = self.modulation(condition)[:, None].chunk(6, dim=-1)
-        hidden = hidden + gate1 * self._attend(modulated(hidden, shift1, scale1))
-        return hidden + gate2 * self.mlp(modulated(hidden, shift2, scale2))
+        hidden = hidden + gate1 * self._attend(_modulated(hidden, shift1, scale1))
+        return hidden + gate2 * self.mlp(_modulated(hidden, shift2, scale2))
 
     def _attend(self, hidden: Tensor) -> Tensor:
         batch, tokens, width = hidden.shape
@@ -122,7 +122,7 @@ class DiTBlock(nn.Module):
         return self.attended(mixed.transpose(1, 2).reshape(batch, tokens, width))
 
 
-def modulated(hidden: Tensor, shift: Tensor, scale: Tensor) -> Tensor:
+def _modulated(hidden: Tensor, shift: Tensor, scale: Tensor) -> Tensor:
     """LayerNorm without parameters of its own, then the condition's scale and shift."""
     return functional.layer_norm(hidden, hidden.shape[-1:], eps=1e-6) * (1 + scale) + shift
 

@@ -34,7 +34,7 @@ from scots.data.trajectories import Meta, Trajectories
 
 Batch = dict[str, Tensor]
 CHECKPOINT_SECONDS = 60.0
-LOG_POINTS = 200  # rows of metrics.jsonl per run
+_LOG_POINTS = 200  # rows of metrics.jsonl per run
 
 
 @dataclass(frozen=True)
@@ -298,7 +298,7 @@ class _Run:
 
     def after(self, step: int, loss: Tensor, metrics: dict[str, Tensor], steps: int, *, stop: bool) -> None:
         """Log at regular steps; checkpoint every minute and before stopping."""
-        if step % max(1, steps // LOG_POINTS) == 0 or step == steps:
+        if step % max(1, steps // _LOG_POINTS) == 0 or step == steps:
             self._log(step, {name: float(value.detach()) for name, value in {"loss": loss, **metrics}.items()})
         if stop or time.monotonic() - self.saved > CHECKPOINT_SECONDS:
             self._checkpoint(step)

@@ -30,7 +30,7 @@ from scots.models.training import EMA, Batch, TrainingConfig
 from scots.planners.base import CoarseToFine, Plan, PlannerModel, Rngs
 
 POSITIONS_PER_CALL = 8192  # in one network call: bounds memory, and larger batches are no faster on a CPU
-LONGEST_PLAN = 41  # waypoints of plans whose length follows from the data
+_LONGEST_PLAN = 41  # waypoints of plans whose length follows from the data
 
 
 @dataclass(frozen=True)
@@ -254,14 +254,14 @@ class HierarchicalDiffuser(PlannerModel):
         config = replace(HierarchicalDiffuserConfig(), **SCALES[profile])
         if spec.waypoints is None:  # nothing is published: as far as a usual episode goes
             stride = min(config.stride, max(2, (states - 1) // 4))
-            config = replace(config, stride=stride, waypoints=min(LONGEST_PLAN, _fitting(states, stride)))
+            config = replace(config, stride=stride, waypoints=min(_LONGEST_PLAN, _fitting(states, stride)))
         else:
             is_long = states >= replace(config, waypoints=spec.waypoints).horizon
             config = replace(config, waypoints=spec.waypoints if is_long else spec.recorded_waypoints)
         if profile == "laptop":
             config = config.replace_at("training.steps", max(3000, 300 * config.waypoints))
             gaps = config.waypoints - 1
-            config = replace(config, high_every=MIDDLE_GAPS if gaps % MIDDLE_GAPS == 0 and gaps >= 20 else 1)
+            config = replace(config, high_every=_MIDDLE_GAPS if gaps % _MIDDLE_GAPS == 0 and gaps >= 20 else 1)
         return config
 
 
@@ -289,7 +289,7 @@ class LevelBridge:
 
 # ---------------------------------------------------------------------------------------------------------- settings
 
-MIDDLE_GAPS = 5  # gaps between waypoints that a middle level plans, where plans are long
+_MIDDLE_GAPS = 5  # gaps between waypoints that a middle level plans, where plans are long
 
 SCALES: dict[Profile, dict[str, Any]] = {
     "smoke": {  # seconds: everything runs, nothing is learned well

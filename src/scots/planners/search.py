@@ -14,14 +14,14 @@ from scots.data.support import Support
 from scots.data.trajectories import Array
 from scots.planners.base import Bridge, BridgingPlanner, CoarseToFine, Rngs
 
-PROBES = 5  # points on the line between two waypoints that are looked up in the support
-NEAR_STEPS = (
+_PROBES = 5  # points on the line between two waypoints that are looked up in the support
+_NEAR_STEPS = (
     4.0  # ends closer than this many steps are joined by a straight line; so near an end nothing is off support
 )
 LENGTH_COST = 0.1  # of a step of the plan, in steps that cannot be walked
-WAITING = 0.1  # a sequence waits where it moves less than this share of its longest move
-FAULTY = 0.05  # share of a plan's steps that faults and detours may cost before it is bisected
-BISECTIONS = 3  # levels of bisection at the most
+_WAITING = 0.1  # a sequence waits where it moves less than this share of its longest move
+_FAULTY = 0.05  # share of a plan's steps that faults and detours may cost before it is bisected
+_BISECTIONS = 3  # levels of bisection at the most
 
 
 @dataclass(frozen=True)
@@ -80,11 +80,11 @@ class PlanCost:
 
     def _off_support(self, sequences: Array, spacing: int) -> Array:
         """Steps off the support (B,): on the lines between positions, or at positions too far apart for a line."""
-        probes = min(PROBES, spacing) if spacing <= self._line_steps else 1
+        probes = min(_PROBES, spacing) if spacing <= self._line_steps else 1
         share = np.linspace(0, 1, probes, endpoint=False, dtype=sequences.dtype)[:, None]
         lines = sequences[:, :-1, None] + share * np.diff(sequences, axis=1)[:, :, None]  # (B, T - 1, probes, P)
         to_ends = (np.linalg.norm(lines - sequences[:, None, [end]], axis=3) for end in (0, -1))
-        away = np.minimum(*to_ends) > NEAR_STEPS * self.support.step
+        away = np.minimum(*to_ends) > _NEAR_STEPS * self.support.step
         return (away & ~self.support.covers(lines)).sum(axis=(1, 2)) * min(spacing, self._line_steps) / probes
 
 
@@ -101,7 +101,7 @@ class BestOf:
     def draw(self, ends: Array, rng: Rngs) -> Array:
         """The cheapest of the candidates (B, tokens, P) between each two ends (B, 2, P)."""
         sequences = self._straight(ends)
-        (far,) = np.nonzero(np.linalg.norm(ends[:, 1] - ends[:, 0], axis=1) > NEAR_STEPS * self._cost.support.step)
+        (far,) = np.nonzero(np.linalg.norm(ends[:, 1] - ends[:, 0], axis=1) > _NEAR_STEPS * self._cost.support.step)
         if len(far):
             sequences[far] = self.cheapest(ends[far], [rng[n] for n in far.tolist()])
         return sequences
@@ -147,7 +147,7 @@ class PlanSearch(CoarseToFine):
 
     def _outline(self, ends: Array, rng: Rngs) -> Array:
         """All waypoints (B, W, P) between starts and goals (B, 2, P)."""
-        return self._search(ends, rng, BISECTIONS if self._config.bisect else 0)
+        return self._search(ends, rng, _BISECTIONS if self._config.bisect else 0)
 
     def _search(self, ends: Array, rng: Rngs, bisections: int) -> Array:
         """Waypoints (B, W, P), drawn as a whole or, where that is faulty, in two halves."""
@@ -155,7 +155,7 @@ class PlanSearch(CoarseToFine):
         if not bisections:
             return waypoints
         costs, least = self._cost.cost(waypoints, self._spacing), LENGTH_COST * self._cost.steps(ends)[:, 0]
-        (hard,) = np.nonzero(costs - least > FAULTY * self._spacing * (waypoints.shape[1] - 1))
+        (hard,) = np.nonzero(costs - least > _FAULTY * self._spacing * (waypoints.shape[1] - 1))
         if len(hard):
             bisected = self._bisected(ends[hard], [rng[n] for n in hard.tolist()], bisections - 1)
             better = self._cost.cost(bisected, self._spacing) < costs[hard]
@@ -235,4 +235,4 @@ def _windows(sequences: Array, first: int, length: int) -> Array:
 def _moving(sequence: Array) -> Array:
     """The positions of a sequence (T, P) from which it moves on, and its first in any case."""
     moves = np.linalg.norm(np.diff(sequence, axis=0), axis=1)
-    return sequence[:-1][(moves > WAITING * moves.max()) | (np.arange(len(moves)) == 0)]
+    return sequence[:-1][(moves > _WAITING * moves.max()) | (np.arange(len(moves)) == 0)]
