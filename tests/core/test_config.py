@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scots.core.config import Config, Seeds
+from scots.core.config import Config, Seeds, parse_changes
 from scots.core.errors import BadInput
 
 
@@ -84,6 +84,43 @@ def test_dotted_change_leaves_the_original_alone():
     for path in ("innner.width", "inner.depth", "name.first"):
         with pytest.raises(BadInput):
             config.replace_at(path, 1)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "complaint"),
+    [
+        ("inner.width", "9", "Inner.width: expected int, got '9'"),
+        ("inner.width", 2.5, "Inner.width: expected int, got 2.5"),
+        ("scale", "log", "'log' is not one of 'zscore', 'raw'"),
+        ("inner", 3, "Inner: expected an object, got 3"),
+        ("inner.depth", 1, "Inner has no field 'depth'; it has width, rate"),
+    ],
+)
+def test_a_change_is_checked_against_its_type(path: str, value: Any, complaint: str):
+    with pytest.raises(BadInput, match=complaint):
+        Outer("a").replace_at(path, value)
+
+
+def test_whole_numbers_become_floats_and_configs_stay_configs():
+    changed = Outer("a").replace_all({"inner.rate": 2, "sizes": [1, 2]})
+    assert changed.inner.rate == 2.0
+    assert isinstance(changed.inner.rate, float)
+    assert changed.sizes == (1, 2)
+    assert Outer("a").replace_at("inner", Inner(7)).inner == Inner(7)
+
+
+@given(outers, outers)
+def test_changes_lead_from_one_config_to_the_other(a: Outer, b: Outer):
+    assert b.replace_all(a.changes_from(b)) == a
+    assert (a.changes_from(b) == {}) == (a == b)
+
+
+def test_assignments_of_the_command_line_are_json_or_text():
+    changes = parse_changes(["inner.width=9", "scale=raw", "limit=null", "sizes=[1, 2]", "name=a=b"])
+    assert changes == {"inner.width": 9, "scale": "raw", "limit": None, "sizes": [1, 2], "name": "a=b"}
+    for wrong in ("inner.width", "=3"):
+        with pytest.raises(BadInput, match="expected a setting and its value"):
+            parse_changes([wrong])
 
 
 def test_streams_depend_on_root_name_and_index_alone():

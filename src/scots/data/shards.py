@@ -130,7 +130,7 @@ class Shards:
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise BadInput(f"{self.folder.parent}: cannot write: {error.strerror}; choose another place") from error
+            raise BadInput(f"{self.folder.parent}: cannot write: {error.strerror}; choose another folder") from error
         workers = max(1, min(workers or os.cpu_count() or 1, len(pending)))
         with single_threaded(), hidden_main(), progress(label, sum(map(len, pending)) * weight, unit) as bar:
             # Spawned even for one worker: a fresh process computes with one thread, so sums round alike everywhere.

@@ -252,7 +252,7 @@ class _Scene:
         self.artists = _Artists(axes, rollout, meta, longest, dot=6)
 
     def show(self, step: int) -> None:
-        """Draw the state after so many steps; when the episode is over it stays as it was."""
+        """Draw the state after this many steps; when the episode is over it stays as it was."""
         step = min(step, self._rollout.episode.steps)
         if self._camera and step != self._shown:
             self._view.set_data(self._image(step))
