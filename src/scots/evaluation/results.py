@@ -77,7 +77,8 @@ def evaluate(
     One run serves several limits: it goes to the largest, and an episode counts for those it was fast enough for.
     """
     begin = time.monotonic()
-    limits, tasks = sorted(limits or subject.step_limits), tasks or tasks_of(subject.meta)
+    limits = sorted(set(limits or subject.step_limits))
+    tasks = tuple(dict.fromkeys(tasks or tasks_of(subject.meta)))  # named twice, it is evaluated once
     options: dict[str, Any] = {"episodes": episodes, "seed": seed, "workers": workers}
     finished = run_episodes(subject.controller, subject.meta, tasks, max_steps=limits[-1], **options)
     row = partial(
