@@ -2,43 +2,63 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scots.core.config import Seeds
 from scots.core.errors import BadInput
 from scots.data.trajectories import Array
-from scots.evaluation.control import GoalController, PlanFollowing, PointPolicy, SubgoalController, execution_of
+from scots.datasets.specs import SPECS
+from scots.evaluation.control import GoalController, PlanFollowing, PointPolicy, SubgoalController
+from scots.planners.base import CoarseToFine, Plan
 
 POSITION = (3, 1)  # of four observation columns
 
 
-class RandomPlanner:
-    """Outlines and what lies between drawn as plain noise around the straight line."""
+class NoiseBridge:
+    """Noise around the straight line."""
 
-    def __init__(self, stretches: int, *spacings: int) -> None:
-        self.stretches, self.spacings, self.horizon = stretches, spacings, spacings[0] * stretches + 1
-        self.filled = Counter()
+    def __init__(self, tokens: int, spacing: int) -> None:
+        self.tokens, self.spacing = tokens, spacing
+        self.calls: list[int] = []
 
-    def outline(self, start: Array, goal: Array, rng: Sequence[np.random.Generator]) -> Array:
-        return self.between(np.stack([start, goal], axis=1), self.stretches, rng)
-
-    def infill(self, ends: Array, spacing: int, rng: Sequence[np.random.Generator]) -> Array:
-        self.filled[spacing] += len(ends)
-        coarse = self.spacings[self.spacings.index(spacing) - 1]
-        return self.between(ends, coarse // spacing, rng)
-
-    def between(self, ends: Array, stretches: int, rng: Sequence[np.random.Generator]) -> Array:
+    def draw(self, ends: Array, rng: Sequence[np.random.Generator]) -> Array:
         assert len(ends) == len(rng)
         assert np.isfinite(ends).all()
-        share = np.linspace(0, 1, stretches + 1, dtype=np.float32)[None, :, None]
+        self.calls.append(len(ends))
+        share = np.linspace(0, 1, self.tokens, dtype=np.float32)[None, :, None]
         points = ends[:, :1] * (1 - share) + ends[:, 1:] * share
         points += np.stack([one.normal(0, 0.5, points.shape[1:]) for one in rng])
         points[:, [0, -1]] = ends
         return points.astype(np.float32)
+
+
+def noise_planner(gaps: int, *spacings: int) -> CoarseToFine:
+    """So many gaps of the first spacing; each further spacing fills the gaps of the one before."""
+    between = [NoiseBridge(coarse // fine + 1, fine) for coarse, fine in pairwise(spacings)]
+    return CoarseToFine([NoiseBridge(gaps + 1, spacings[0]), *between])
+
+
+def filled(planner: CoarseToFine) -> Counter:
+    """How many gaps each bridge below the first has filled, by its spacing."""
+    return Counter({bridge.spacing: sum(bridge.calls) for bridge in planner.bridges[1:]})
+
+
+def whole_plan(planner: CoarseToFine, ends: Array, seed: int) -> Array:
+    """A plan filled in from end to end, gap by gap."""
+    outline, *finer = planner.bridges
+    plan, width = outline.draw(ends[None], [Seeds(seed).stream("outline")])[0], outline.spacing
+    for bridge in finer:
+        pieces = []
+        for n in range(len(plan) - 1):
+            stream = Seeds(seed).stream("fill in", bridge.spacing, n * width)
+            pieces.append(bridge.draw(plan[None, n : n + 2], [stream])[0])
+        plan, width = np.concatenate([*(piece[:-1] for piece in pieces), plan[-1:]]), bridge.spacing
+    return plan
 
 
 class Echo:
@@ -48,29 +68,28 @@ class Echo:
         return goals.copy()
 
 
-def naive_goals(planner: RandomPlanner, execution: PlanFollowing, seed: int, path: Array, goal: Array) -> list[Array]:
+def following_controller(planner: CoarseToFine, *following: float) -> SubgoalController:
+    return SubgoalController(planner, Echo(), PlanFollowing(*following), POSITION)
+
+
+def naive_goals(planner: CoarseToFine, following: PlanFollowing, seed: int, path: Array, goal: Array) -> list[Array]:
     """The rule for one episode, one step at a time, with every plan filled in from end to end."""
-    seeds, given, plans = Seeds(seed), [], 0
-    columns = list(POSITION)
+    given, plans, columns = [], 0, list(POSITION)
     for step, observation in enumerate(path):
-        if step == 0 or (execution.replan_every > 0 and step % execution.replan_every == 0):
+        if step == 0 or (following.replan_every > 0 and step % following.replan_every == 0):
             plans += 1
-            ends = observation[None, columns], goal[None, columns]
-            plan = planner.outline(*ends, [seeds.stream("waypoints", plans)])[0]
-            for fine in planner.spacings[1:]:
-                name = ("infill",) if fine == 1 else ("waypoints", fine)
-                streams = [seeds.stream(*name, plans, n) for n in range(len(plan) - 1)]
-                pieces = [planner.infill(plan[None, n : n + 2], fine, [own])[0] for n, own in enumerate(streams)]
-                plan = np.concatenate([*(piece[:-1] for piece in pieces), plan[-1:]])
-            index = min(execution.lookahead, len(plan) - 1)
-        elif np.linalg.norm(observation[columns] - plan[index]) <= execution.goal_tolerance:
-            index = min(index + execution.lookahead, len(plan) - 1)
+            ends = np.stack([observation[columns], goal[columns]])
+            plan = whole_plan(planner, ends, Seeds(seed).integer("plan", plans))
+            index = min(following.lookahead, len(plan) - 1)
+        elif np.linalg.norm(observation[columns] - plan[index]) <= following.goal_tolerance:
+            index = min(index + following.lookahead, len(plan) - 1)
         wanted = observation.copy()
         wanted[columns] = plan[index]
         given.append(wanted)
     return given
 
 
+@settings(max_examples=40)
 @given(
     st.integers(0, 1000),
     st.integers(2, 5),
@@ -78,19 +97,17 @@ def naive_goals(planner: RandomPlanner, execution: PlanFollowing, seed: int, pat
     st.sampled_from([0, 1, 3, 7]),
     st.integers(1, 12),
     st.sampled_from([0.0, 0.5, 2.0, 100.0]),
-    st.booleans(),
 )
-def test_the_rule_is_that_of_a_plain_loop(seed, stretches, spacings, replan_every, lookahead, tolerance, whole):
+def test_the_rule_is_that_of_a_plain_loop(seed, gaps, spacings, replan_every, lookahead, tolerance):
     """Episodes that end at different times, plans filled in as needed: the same goals to the bit."""
     rng = np.random.default_rng(seed)
-    execution, episodes, steps = PlanFollowing(replan_every, lookahead, tolerance), 5, 15
-    planner = RandomPlanner(stretches, *spacings)
+    following, episodes, steps = PlanFollowing(replan_every, lookahead, tolerance), 5, 15
+    planner = noise_planner(gaps, *spacings)
     paths = rng.normal(size=(steps, episodes, 4)).cumsum(axis=0).astype(np.float32)
     goals = rng.normal(size=(episodes, 4)).astype(np.float32)
     last = rng.integers(1, steps + 1, size=episodes)
     seeds = rng.integers(2**31, size=episodes).tolist()
-    controller = SubgoalController(planner, Echo(), execution, POSITION)
-    controller.whole = whole
+    controller = SubgoalController(planner, Echo(), following, POSITION)
     controller.begin(seeds)
     given = [[] for _ in range(episodes)]
     for step in range(steps):
@@ -100,63 +117,109 @@ def test_the_rule_is_that_of_a_plain_loop(seed, stretches, spacings, replan_ever
             for row, episode in enumerate(running):
                 given[episode].append(wanted[row])
     for episode in range(episodes):
-        expected = naive_goals(planner, execution, seeds[episode], paths[: last[episode], episode], goals[episode])
+        expected = naive_goals(planner, following, seeds[episode], paths[: last[episode], episode], goals[episode])
         assert np.array_equal(given[episode], expected)
 
 
+def test_an_episode_alone_gets_what_it_gets_in_company():
+    rng = np.random.default_rng(0)
+    paths, goals = rng.normal(size=(2, 20, 6, 4)).astype(np.float32)
+    seeds = list(range(6))
+
+    def subgoals(chosen: list[int]) -> list[Array]:
+        controller = following_controller(noise_planner(3, 6, 1), 7, 2, 1.0)
+        controller.begin([seeds[n] for n in chosen])
+        numbers = np.arange(len(chosen))
+        return [controller.act(numbers, path[chosen], goals[0][chosen]) for path in paths]
+
+    together = np.array(subgoals(seeds))
+    for episode in seeds:
+        assert np.array_equal(np.array(subgoals([episode]))[:, 0], together[:, episode])
+    assert np.array_equal(np.array(subgoals(seeds[::-1])), together[:, ::-1])
+
+
+@pytest.mark.parametrize(
+    ("every", "plans"), [(0, [1, 1, 1, 1, 1, 1, 1]), (1, [1, 2, 3, 4, 5, 6, 7]), (3, [1, 1, 1, 2, 2, 2, 3])]
+)
+def test_plans_are_drawn_again_after_so_many_steps(every: int, plans: list[int]):
+    controller, place = following_controller(noise_planner(2, 4, 1), every, 1, 0.0), np.zeros((1, 4), dtype=np.float32)
+    controller.begin([0])
+    counted, different = [], set()
+    for _ in plans:
+        controller.act(np.array([0]), place, place + 9)
+        counted.append(controller.plan_count(0))
+        different.add(controller.plan_of(0).positions[::4].tobytes())
+    assert counted == plans
+    assert len(different) == plans[-1]
+
+
+def test_a_subgoal_is_so_many_steps_ahead_and_advances_once_a_step_where_it_is_reached():
+    """A plan along a line, of one unit a step, and a tolerance of one and a half."""
+
+    class Line:
+        def plan(self, start: Array, goal: Array, seeds: Sequence[int]) -> list[Plan]:
+            return [Plan(np.arange(13, dtype=np.float32)[:, None] * np.ones(2, dtype=np.float32), 0)]
+
+    controller = SubgoalController(Line(), Echo(), PlanFollowing(0, 5, 1.5), POSITION)
+    controller.begin([0])
+    subgoals = []
+    for at in (0, 0, 3.9, 4, 10, 10, 10):  # distances along the diagonal are longer by the root of two
+        place = np.full((1, 4), at, dtype=np.float32)
+        subgoals.append(float(controller.act(np.array([0]), place, place)[0, 3]))
+    assert subgoals == [5, 5, 5, 10, 12, 12, 12]
+
+
 def test_only_what_is_walked_is_filled_in():
-    """Who stays where he is needs one stretch between places of the outline, of eight, and two between waypoints."""
-    planner, place = RandomPlanner(8, 125, 25, 1), np.zeros((8, 4), dtype=np.float32)
-    controller = SubgoalController(planner, Echo(), PlanFollowing(50, 10, 0.0), POSITION)
+    """Who stays where he is needs one gap of the outline, of eight, and two between waypoints."""
+    planner, place = noise_planner(8, 125, 25, 1), np.zeros((8, 4), dtype=np.float32)
+    controller = following_controller(planner, 50, 10, 0.0)
     controller.begin(list(range(8)))
     for _ in range(100):
         controller.act(np.arange(8), place, place)
-    assert planner.filled == {25: 8 * 2, 1: 8 * 2 * 2}
-    assert controller.planned(np.arange(8)).tolist() == [2] * 8
-    assert np.isnan(controller.plans(np.arange(8))).any()
+    assert filled(planner) == {25: 8 * 2, 1: 8 * 2 * 2}
+    assert [controller.plan_count(n) for n in range(8)] == [2] * 8
+    assert np.isnan(controller.plan_of(0).positions).any()
     assert np.isfinite(controller.subgoals(np.arange(8))).all()
 
 
-@pytest.mark.parametrize("lookahead", [1, 12, 13, 100])
-def test_whole_plans_have_no_gaps(lookahead: int):
-    """Also where the subgoals are places of the outline, or beyond its first stretch."""
-    planner, place = RandomPlanner(3, 12, 4, 1), np.zeros((2, 4), dtype=np.float32)
-    controller = SubgoalController(planner, Echo(), PlanFollowing(50, lookahead, 1.0), POSITION)
-    controller.whole = True
-    controller.begin([0, 1])
-    controller.act(np.arange(2), place, place + 9)
-    assert np.isfinite(controller.plans(np.arange(2))).all()
-    assert planner.filled == {4: 2 * 3, 1: 2 * 9}
+def test_a_plan_that_is_filled_in_as_walked_is_the_one_filled_in_at_once():
+    walked, place = following_controller(noise_planner(3, 12, 4, 1), 0, 5, 100.0), np.zeros((1, 4), dtype=np.float32)
+    walked.begin([3])
+    for _ in range(10):
+        walked.act(np.array([0]), place, place + 9)
+    planner = noise_planner(3, 12, 4, 1)
+    (plan,) = planner.plan(place[:, list(POSITION)], place[:, list(POSITION)] + 9, [Seeds(3).integer("plan", 1)])
+    planner.fill_in([plan], [0], [36])
+    assert np.isfinite(plan.positions).all()
+    there = np.isfinite(walked.plan_of(0).positions)
+    assert 0.5 < there.mean() < 1
+    assert np.array_equal(walked.plan_of(0).positions[there], plan.positions[there])
+    assert filled(planner) == {4: 3, 1: 9}
 
 
 def test_what_all_need_soon_is_filled_in_at_once():
-    """One episode enters an empty stretch at each step; the others, a step behind each other, are served with it."""
-    planner, execution = RandomPlanner(40, 25, 1), PlanFollowing(0, 10, 100.0)
-    controller = SubgoalController(planner, Echo(), execution, POSITION)
+    """One episode enters an empty gap at each step; the others, a step behind each other, are served with it."""
+    planner = noise_planner(40, 25, 1)
+    controller = following_controller(planner, 0, 10, 100.0)
     controller.begin(list(range(10)))
-    calls, infill = [], planner.infill
-    planner.infill = lambda ends, spacing, rng: calls.append(len(ends)) or infill(ends, spacing, rng)
     places = np.zeros((10, 4), dtype=np.float32)
     for step in range(30):
         running = np.arange(min(step + 1, 10))  # each begins a step after the one before
         controller.act(running, places[running], places[running] + 9)
+    calls = planner.bridges[1].calls
     assert len(calls) < sum(calls) / 4
 
 
 def test_the_last_subgoal_is_the_goal_and_is_kept():
-    planner, start, goal = (
-        RandomPlanner(2, 4, 1),
-        np.zeros((1, 4), dtype=np.float32),
-        np.full((1, 4), 7, dtype=np.float32),
-    )
-    controller = SubgoalController(planner, Echo(), PlanFollowing(0, 3, 100.0), POSITION)
+    start, goal = np.zeros((1, 4), dtype=np.float32), np.full((1, 4), 7, dtype=np.float32)
+    controller = following_controller(noise_planner(2, 4, 1), 0, 3, 100.0)
     controller.begin([0])
     subgoals = [controller.act(np.array([0]), start, goal)[0, list(POSITION)] for _ in range(6)]
     assert [subgoal.tolist() == [7, 7] for subgoal in subgoals] == [False, False, True, True, True, True]
 
 
 def test_goals_differ_from_observations_only_in_position():
-    controller = SubgoalController(RandomPlanner(2, 4, 1), Echo(), PlanFollowing(), POSITION)
+    controller = following_controller(noise_planner(2, 4, 1))
     controller.begin([0, 1])
     observations = np.random.default_rng(0).normal(size=(2, 4)).astype(np.float32)
     wanted = controller.act(np.array([0, 1]), observations, observations + 5)
@@ -165,7 +228,7 @@ def test_goals_differ_from_observations_only_in_position():
 
 
 def test_new_episodes_forget_the_old():
-    controller, place = SubgoalController(RandomPlanner(4, 4, 1), Echo(), PlanFollowing(), POSITION), np.zeros((2, 4))
+    controller, place = following_controller(noise_planner(4, 4, 1)), np.zeros((2, 4))
     found = []
     for _ in range(2):
         controller.begin([5, 6])
@@ -173,12 +236,26 @@ def test_new_episodes_forget_the_old():
     assert np.array_equal(*found)
 
 
+def test_a_planner_without_goals_is_told_that_there_are_none():
+    class Ahead:
+        def plan(self, start: Array, goal: Array | None, seeds: Sequence[int]) -> list[Plan]:
+            assert goal is None
+            return [
+                Plan(one + np.arange(9, dtype=np.float32)[:, None], seed)
+                for one, seed in zip(start, seeds, strict=True)
+            ]
+
+    controller = SubgoalController(Ahead(), Echo(), PlanFollowing(lookahead=4), POSITION)
+    controller.begin([0, 1])
+    wanted = controller.act(np.array([0, 1]), np.zeros((2, 4), dtype=np.float32), None)
+    assert wanted.tolist() == [[0, 4, 0, 4]] * 2
+
+
 def test_a_policy_alone_heads_for_the_goal():
     controller = GoalController(Echo())
     controller.begin([0, 1])
     goals = np.arange(8.0).reshape(2, 4)
     assert np.array_equal(controller.act(np.array([0, 1]), np.zeros((2, 4)), goals), goals)
-    assert controller.execution is None
 
 
 def test_the_point_policy_heads_straight_and_is_clipped():
@@ -188,12 +265,12 @@ def test_the_point_policy_heads_straight_and_is_clipped():
 
 
 def test_reference_settings():
-    assert execution_of("antmaze-giant-stitch-v0") == PlanFollowing(50, 5, 3.0)
-    assert (
-        execution_of("antmaze-large-explore-v0")
-        == execution_of("pointmaze-giant-stitch-v0")
-        == PlanFollowing(50, 10, 1.0)
+    ant, explore, point = (
+        PlanFollowing.configure(SPECS[name])
+        for name in ("antmaze-giant-stitch-v0", "antmaze-large-explore-v0", "pointmaze-giant-stitch-v0")
     )
+    assert ant == PlanFollowing(50, 5, 3.0)
+    assert explore == point == PlanFollowing(50, 10, 1.0)
 
 
 @pytest.mark.parametrize("changes", [{"replan_every": -1}, {"lookahead": 0}, {"goal_tolerance": -1.0}])
