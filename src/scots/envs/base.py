@@ -85,7 +85,10 @@ class MazeEnvironment(Environment):
     def check(cls, meta: Meta, task: Task) -> None:
         """A task leads from one free cell to another."""
         maze = cls.maze(meta)
-        for name, cell in (("start", cell_of(task.start)), ("goal", cell_of(task.goal))):
+        for name, coordinates in (("start", task.start), ("goal", task.goal)):
+            if len(coordinates) != 2 or any(number != int(number) for number in coordinates):
+                raise BadInput(f"the {name} {','.join(map(str, coordinates))} is no cell of a maze (row,column)")
+            cell = cell_of(coordinates)
             if cell not in maze.cells:
                 rows, columns = maze.walls.shape
                 inside = 0 <= cell[0] < rows and 0 <= cell[1] < columns
