@@ -61,7 +61,9 @@ class Recipe(Config):
             part = path.partition(".")[0]
             if part not in _PARTS:
                 raise BadInput(f"{path!r} is not a setting of {', '.join(_PARTS)}")
-            if part in ("following", "search") and self.planner is None:
+            if part == "augmenter" and self.augmenter is None:
+                raise BadInput(f"{path!r} is of no use without an augmenter")
+            if part in ("planner", "following", "search") and self.planner is None:
                 raise BadInput(f"{path!r} is of no use without a planner")
 
     @property
