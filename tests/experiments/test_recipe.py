@@ -1,95 +1,161 @@
 """Recipes become configs, and what they cannot become is said."""
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
+from scots.agents import AGENTS
+from scots.augmenters import AUGMENTERS
 from scots.core.errors import BadInput
 from scots.datasets import toy
+from scots.datasets.specs import SPECS, spec_of
 from scots.evaluation.control import PlanFollowing
-from scots.experiments.recipe import Recipe
+from scots.experiments.recipe import SEARCH, Recipe
 from scots.experiments.tables import TABLES
 from scots.planners import PLANNERS
+from scots.planners.search import SearchConfig
 
-DATA = toy.make(episodes=20)
-
-
-def test_a_setting_reaches_its_part_and_no_other():
-    plain = Recipe("official", "hd", "gciql")
-    recipe = (
-        plain.replace_at("augment.stitching.novelty_weight", 4.0)
-        .replace_at("execution.lookahead", 3)
-        .replace_at("learner.waypoints", 4)
-    )
-    assert recipe.augmentation_for(DATA, "smoke") == plain.augmentation_for(DATA, "smoke").replace_at(
-        "stitching.novelty_weight", 4.0
-    )
-    assert recipe.execution_for("pointmaze-giant-stitch-v0", "paper") == PlanFollowing(lookahead=3)
-    assert recipe.learner_for(DATA, "smoke").waypoints == 4
-    assert recipe.controller_for(DATA, "smoke") == plain.controller_for(DATA, "smoke")
-    assert plain.settings == {}
-    assert Recipe.from_json(recipe.to_json()) == recipe
+SPEC = spec_of(toy.make(episodes=2))
+POINT, ANT = (SPECS[f"{body}maze-giant-stitch-v0"] for body in ("point", "ant"))
+SCOTS = Recipe("scots", "hd", "gciql")
 
 
-def test_the_data_as_it_is():
-    assert Recipe(None, "gciql").augmentation_for(DATA, "smoke") is None
-    assert Recipe("official", "hd", "crl").replace_at("augment", None) == Recipe(None, "hd", "crl")
+def test_an_override_reaches_its_part_and_no_other():
+    plain = SCOTS.resolve(SPEC, "smoke")
+    overrides = {
+        "augmenter": ("stitching.novelty_weight", 4.0),
+        "planner": ("high.depth", 2),
+        "agent": ("discount", 0.5),
+        "following": ("lookahead", 3),
+        "search": ("candidates", 5),
+    }
+    for part, (path, value) in overrides.items():
+        changed = SCOTS.replace_at(f"{part}.{path}", value).resolve(SPEC, "smoke")
+        assert changed == replace(plain, **{part: getattr(plain, part).replace_at(path, value)})
+        assert changed != plain
+    assert SCOTS.overrides == {}
+
+
+def test_recipes_survive_json():
+    recipe = SCOTS.replace_at("augmenter.stitching.novelty_weight", 4.0).replace_at("agent.hidden", [8, 8])
+    again = Recipe.from_json(recipe.to_json())
+    assert again == recipe
+    assert again.resolve(SPEC, "smoke").agent.hidden == (8, 8)
+
+
+def test_parts_that_a_recipe_has_not_are_none():
+    settings = Recipe(None, None, "crl").resolve(SPEC, "smoke")
+    assert (settings.augmenter, settings.planner, settings.following, settings.search) == (None, None, None, None)
+    assert settings.agent == AGENTS["crl"].configure(SPEC, "smoke")
+    assert SCOTS.replace_at("augmenter", None) == Recipe(None, "hd", "gciql")
+
+
+def test_a_planner_of_augmented_data_plans_as_far_as_its_trajectories():
+    """The table's waypoints where trajectories are long enough, those for recorded episodes where they are not."""
+    assert SCOTS.resolve(POINT, "paper").planner.waypoints == 41
+    assert Recipe(None).resolve(POINT, "paper").planner.waypoints == 5
+    assert SCOTS.replace_at("augmenter.stitching.stitches", 30).resolve(POINT, "paper").planner.waypoints == 5
+
+
+def test_plans_are_searched_for_on_augmented_data_as_the_profile_says():
+    for profile, search in SEARCH.items():
+        assert SCOTS.resolve(SPEC, profile).search == search
+        assert Recipe(None).resolve(SPEC, profile).search == SearchConfig()
+
+
+@pytest.mark.parametrize("field", ["augmenter", "planner", "agent"])
+def test_every_method_that_is_registered_can_be_named(field: str):
+    known = {"augmenter": AUGMENTERS, "planner": PLANNERS, "agent": AGENTS}[field]
+    for name in known:
+        assert getattr(SCOTS.replace_at(field, name), field) == name
+    with pytest.raises(BadInput, match=f"{field} 'magic' is not one of .*{', '.join(known)}"):
+        SCOTS.replace_at(field, "magic")
 
 
 @pytest.mark.parametrize(
-    ("make", "message"),
+    ("path", "value", "message"),
     [
-        (lambda: Recipe("magic", "hd", "gciql"), "augment 'magic' is not one of None, paper, official, custom"),
-        (lambda: Recipe("official", "dreamer"), "learner 'dreamer'"),
-        (lambda: Recipe("official", "hd"), "a planner needs a controller"),
-        (lambda: Recipe("official", "crl", "gciql"), "an agent is its own"),
-        (
-            lambda: Recipe("official", "hd", "gciql").replace_at("planner.depth", 3),
-            "'planner.depth' is not a setting of",
-        ),
-        (lambda: Recipe("official", "hd", "gciql").replace_at("beta", 3), "no field 'beta'"),
-        (
-            lambda: Recipe("official", "hd", "gciql").replace_at("execution.speed", 3).execution_for("x", "smoke"),
-            "PlanFollowing has no field 'speed'",
-        ),
-        (
-            lambda: Recipe("official", "hd", "gciql").replace_at("augment.beta", 3).augmentation_for(DATA, "smoke"),
-            "ScotsConfig has no field 'beta'",
-        ),
+        ("augmenter.beta", 3, "ScotsConfig has no field 'beta'"),
+        ("augmenter.stitching.speed", 3, "StitchingConfig has no field 'speed'"),
+        ("augmenter.refine.more", 1, "ScotsConfig.refine has no fields, so 'more'"),
+        ("augmenter.stitching.novelty_weight", "much", "StitchingConfig.novelty_weight: expected float, got 'much'"),
+        ("planner.waypoints", 4.5, "HierarchicalDiffuserConfig.waypoints: expected int, got 4.5"),
+        ("planner.waypoints", 2, "2 waypoints leave nothing to plan"),
+        ("agent.training.steps", True, "TrainingConfig.steps: expected int, got True"),
+        ("agent.training.schedule", "steep", "TrainingConfig.schedule: 'steep' is not one of 'constant', 'cosine'"),
+        ("following.speed", 3, "PlanFollowing has no field 'speed'"),
+        ("following.replan_every", "never", "PlanFollowing.replan_every: expected int, got 'never'"),
+        ("search.bisect", 1, "SearchConfig.bisect: expected bool, got 1"),
+        ("search.candidates", 0, "candidates 0: at least one plan"),
     ],
 )
-def test_what_cannot_be_is_named(make, message: str):
+def test_overrides_are_checked_when_they_are_resolved(path: str, value: Any, message: str):
+    recipe = SCOTS.replace_at(path, value)
+    for use in (recipe.resolve, recipe.normalized):
+        with pytest.raises(BadInput, match=message):
+            use(SPEC, "smoke")
+
+
+@pytest.mark.parametrize(
+    ("recipe", "path", "message"),
+    [
+        (SCOTS, "learner.depth", "'learner.depth' is not a setting of augmenter, planner, agent, following, search"),
+        (SCOTS, "beta", "no field 'beta'"),
+        (Recipe("scots", None, "crl"), "following.lookahead", "'following.lookahead' is of no use without a planner"),
+        (Recipe("scots", None, "crl"), "search.candidates", "'search.candidates' is of no use without a planner"),
+        (Recipe("scots", None, "crl"), "planner.waypoints", "'planner.waypoints' is of no use without a planner"),
+        (Recipe(None), "augmenter.refine", "'augmenter.refine' is of no use without an augmenter"),
+    ],
+)
+def test_overrides_of_parts_that_are_not_there_are_named(recipe: Recipe, path: str, message: str):
     with pytest.raises(BadInput, match=message):
-        make()
+        recipe.replace_at(path, 3)
 
 
-def test_settings_that_change_nothing_are_not_part_of_a_run():
-    giant, ant = "pointmaze-giant-stitch-v0", "antmaze-giant-stitch-v0"
-    recipe = Recipe("official", "hd", "gciql")
-    assert recipe.replace_at("execution.lookahead", 10).plain(giant, "laptop") == recipe
-    assert recipe.replace_at("execution.lookahead", 10).plain(ant, "laptop") != recipe
-    assert recipe.replace_at("execution.candidates", 8).plain(giant, "laptop") == recipe
-    for changed in (recipe.replace_at("execution.candidates", 8), recipe.replace_at("learner.training.steps", 10)):
-        assert changed.plain(giant, "paper") == changed
-    (run,) = TABLES["candidates"].runs([giant], ["SCoTS, 8"], profile="paper")
-    assert run.recipe.execution_for(giant, "paper").candidates == 8
+def test_overrides_that_change_nothing_vanish():
+    as_it_is = SCOTS.replace_at("following.lookahead", 10).replace_at("search.candidates", 8)
+    assert as_it_is.normalized(POINT, "laptop") == SCOTS
+    assert as_it_is.normalized(ANT, "laptop") == SCOTS.replace_at("following.lookahead", 10)  # an ant's is 5
+    assert as_it_is.normalized(POINT, "paper") == SCOTS.replace_at("search.candidates", 8)
+    changed = SCOTS.replace_at("planner.training.steps", 10)
+    assert changed.normalized(POINT, "paper") == changed
+
+
+def test_the_later_of_two_overrides_counts_and_the_other_vanishes():
+    stitching = SCOTS.resolve(SPEC, "smoke").augmenter.stitching.to_dict()
+    recipe = SCOTS.replace_at("augmenter.stitching.candidates", 3).replace_at("augmenter.stitching", stitching)
+    assert recipe.resolve(SPEC, "smoke") == SCOTS.resolve(SPEC, "smoke")
+    assert recipe.normalized(SPEC, "smoke") == SCOTS
 
 
 def test_one_run_for_each_evaluation_seed_of_the_same_training():
-    runs = TABLES["planning"].runs(["pointmaze-giant-stitch-v0"], seeds=(0, 5), training_seed=3)
+    runs = TABLES["planning"].runs([POINT.id], seeds=(0, 5), training_seed=3)
     assert {(run.training_seed, run.seed) for run in runs} == {(3, 0), (3, 5)}
     assert len(runs) == 2 * len(TABLES["planning"].recipes)
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_every_column_of_every_table_becomes_configs(name: str):
-    for run in TABLES[name].runs():
-        recipe = run.recipe
-        usual = 2 if recipe.augment else 1
-        assert recipe.execution_for(run.dataset, "smoke").candidates == recipe.settings.get(
-            "execution.candidates", usual
-        )
-        assert recipe.controller_for(DATA, "smoke").profile == "smoke"
-        assert recipe.learner_for(DATA, "smoke").profile == "smoke"
-        assert (recipe.augmentation_for(DATA, "smoke") is None) == (recipe.augment is None)
+@pytest.mark.parametrize("profile", ["smoke", "laptop", "paper"])
+def test_every_column_of_every_table_becomes_configs(name: str, profile: str):
+    for run in TABLES[name].runs(profile=profile):
+        recipe, spec = run.recipe, SPECS[run.dataset]
+        settings = recipe.resolve(spec, profile)
+        assert recipe.normalized(spec, profile) == recipe
+        assert recipe.agent == spec.controller
+        usual = SEARCH[profile].candidates if recipe.augmenter else 1
+        assert settings.search.candidates == recipe.overrides.get("search.candidates", usual)
+        lookahead = recipe.overrides.get("following.lookahead", spec.lookahead)
+        every = recipe.overrides.get("following.replan_every", 50)
+        assert settings.following == PlanFollowing(every, lookahead, spec.goal_tolerance)
+
+
+def test_columns_differ_by_what_their_names_say():
+    (one,), (eight,) = (TABLES["candidates"].runs([POINT.id], [f"SCoTS, {n}"], profile="paper") for n in (1, 8))
+    assert one.recipe == SCOTS
+    assert eight.recipe.resolve(POINT, "paper").search == SearchConfig(8, mend=True, bisect=True)
+    (once,) = TABLES["replanning"].runs([POINT.id], ["SCoTS-once"])
+    assert once.recipe == SCOTS.replace_at("following.replan_every", 0)
 
 
 def test_published_numbers_are_those_of_columns():
@@ -102,6 +168,5 @@ def test_published_numbers_are_those_of_columns():
     assert means == pytest.approx([77.9, 25.4, 96.8], abs=0.05)  # the averages that the paper prints
 
 
-def test_planners_are_those_that_plan():
-    assert all(Recipe(None, name, "gciql").plans for name in PLANNERS)
-    assert not Recipe(None, "crl").plans
+def test_what_acts_has_a_name():
+    assert (SCOTS.actor, Recipe(None, None, "crl").actor) == ("hd + gciql", "crl")
