@@ -215,5 +215,8 @@ def spec_of_meta(meta: Meta, columns: int, episode_states: int) -> DatasetSpec:
     if known is not None and known.environment == meta.environment and not meta.maze:
         return known
     if meta.maze and (match := _MAZE_ID.match(meta.dataset or "")):
-        return maze_spec(maze_collection(*match.groups()))  # type: ignore[arg-type]
+        body, maze, kind = match.groups()  # a maze of one's own may be called giant without being so
+        own = maze_collection(body, maze, kind)  # type: ignore[arg-type]
+        medium = maze_spec(maze_collection(body, "medium", kind))  # type: ignore[arg-type]
+        return replace(medium, id=own.id, environment=own.environment, collection=own)
     return DatasetSpec(meta.dataset or "own data", columns, episode_states, meta.environment)
