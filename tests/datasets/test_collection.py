@@ -16,22 +16,24 @@ from scots.data import formats
 from scots.data.shards import Shards, validation_path
 from scots.datasets.collect import MazeWalker, collect
 from scots.datasets.experts import is_on_back
+from scots.datasets.loading import known_meta
+from scots.datasets.specs import SPECS, custom_collection
 from scots.envs.maze import MAZES, parse_maze
-from scots.envs.ogbench import PROTOCOLS, custom_protocol, make_simulator, meta_of, with_episodes
+from scots.envs.ogbench import make_simulator
 
 pytestmark = pytest.mark.mujoco
-POINT, ANT = PROTOCOLS["pointmaze-medium-stitch-v0"], PROTOCOLS["antmaze-medium-stitch-v0"]
+POINT, ANT = (SPECS[f"{body}maze-medium-stitch-v0"].collection for body in ("point", "ant"))
 
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """120 + 12 episodes: three training shards and one for validation."""
-    return collect(with_episodes(POINT, 120), tmp_path_factory.mktemp("data") / "a.npz", workers=2)
+    return collect(POINT.resized(120), tmp_path_factory.mktemp("data") / "a.npz", workers=2)
 
 
 def test_protocols_are_those_of_the_benchmark():
-    assert len(PROTOCOLS) == 8 + 8 + 3
-    table = {id: (p.episodes, p.states, p.noise) for id, p in PROTOCOLS.items()}
+    table = {id: (c.episodes, c.states, c.noise) for id, spec in SPECS.items() if (c := spec.collection)}
+    assert len(table) == 8 + 8 + 3
     assert table["pointmaze-giant-stitch-v0"] == (5000, 201, 0.5)
     assert table["pointmaze-giant-navigate-v0"] == (500, 2001, 0.5)
     assert table["antmaze-large-navigate-v0"] == (1000, 1001, 0.2)
@@ -41,7 +43,7 @@ def test_protocols_are_those_of_the_benchmark():
 
 @pytest.mark.parametrize("name", MAZES)
 def test_maps_and_tasks_are_those_of_the_simulator(name: str):
-    environment = make_simulator(meta_of(PROTOCOLS[f"pointmaze-{name}-stitch-v0"]))
+    environment = make_simulator(known_meta(f"pointmaze-{name}-stitch-v0"))
     assert np.array_equal(environment.maze_map == 1, MAZES[name].walls)
     tasks = tuple((info["init_ij"], info["goal_ij"]) for info in environment.task_infos)
     assert MAZES[name].tasks == (() if name == "teleport" else tasks)  # those of teleport cross its portals
@@ -54,7 +56,7 @@ def test_maps_and_tasks_are_those_of_the_simulator(name: str):
 def test_waypoint_tables_agree_with_the_oracle(name: str):
     """Our cached tables against OGBench's own path search, for random pairs of places."""
     maze, rng = MAZES[name], np.random.default_rng(0)
-    environment = make_simulator(meta_of(PROTOCOLS[f"pointmaze-{name}-stitch-v0"]))
+    environment = make_simulator(known_meta(f"pointmaze-{name}-stitch-v0"))
     for _ in range(100):
         start, goal = (
             maze.centre(maze.cells[n]) + rng.uniform(-1.9, 1.9, 2) for n in rng.integers(len(maze.cells), size=2)
@@ -111,7 +113,7 @@ def test_origin_is_in_the_file(small: Path):
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 4])
 def test_bytes_do_not_depend_on_workers(small: Path, tmp_path: Path, workers: int):
-    again = collect(with_episodes(POINT, 120), tmp_path / "a.npz", workers=workers)
+    again = collect(POINT.resized(120), tmp_path / "a.npz", workers=workers)
     assert again.read_bytes() == small.read_bytes()
     assert validation_path(again).read_bytes() == validation_path(small).read_bytes()
     assert sorted(os.listdir(tmp_path)) == ["a-val.npz", "a.npz"]
@@ -119,7 +121,7 @@ def test_bytes_do_not_depend_on_workers(small: Path, tmp_path: Path, workers: in
 
 @pytest.mark.slow
 def test_ant_bytes_do_not_depend_on_workers(tmp_path: Path):
-    files = [collect(with_episodes(ANT, 3), tmp_path / f"{n}.npz", workers=n).read_bytes() for n in (1, 2)]
+    files = [collect(ANT.resized(3), tmp_path / f"{n}.npz", workers=n).read_bytes() for n in (1, 2)]
     assert files[0] == files[1]
 
 
@@ -146,7 +148,7 @@ def test_a_killed_run_continues_to_the_same_bytes(small: Path, tmp_path: Path):
 @pytest.mark.slow
 def test_a_stop_between_the_two_files_is_repaired(small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Training file in place, validation file not yet, shards still there: the same command finishes."""
-    out, protocol, write = tmp_path / "a.npz", with_episodes(POINT, 120), Shards.write
+    out, protocol, write = tmp_path / "a.npz", POINT.resized(120), Shards.write
 
     def stops_at_validation(shards, runs, meta, path):
         if path != out:
@@ -167,21 +169,21 @@ def test_a_stop_between_the_two_files_is_repaired(small: Path, tmp_path: Path, m
 @pytest.mark.slow
 def test_a_finished_run_is_not_repeated_and_another_is_not_overwritten(small: Path):
     before = small.stat().st_mtime_ns
-    collect(with_episodes(POINT, 120), small)
+    collect(POINT.resized(120), small)
     assert small.stat().st_mtime_ns == before
-    with pytest.raises(BadInput, match="something else is already there"):
-        collect(with_episodes(POINT, 120), small, seed=1)
+    with pytest.raises(BadInput, match="another file is there; --force replaces it"):
+        collect(POINT.resized(120), small, seed=1)
 
 
 @pytest.mark.slow
 def test_other_formats_are_written_too(small: Path, tmp_path: Path):
-    out = collect(with_episodes(POINT, 120), tmp_path / "a.hdf5")
+    out = collect(POINT.resized(120), tmp_path / "a.hdf5")
     assert np.array_equal(formats.read(out).observations, formats.read(small).observations)
     assert formats.read(validation_path(out)).rows == 12 * 201
 
 
 def test_the_shipped_ant_reaches_a_neighbouring_goal():
-    walker = MazeWalker(ANT, meta_of(ANT))
+    walker = MazeWalker(ANT, ANT.meta())
     episodes = [walker.episode(Seeds(7).stream("episode", n)) for n in range(6)]
     reached = [np.linalg.norm(e.arrays["observations"][:, :2] - e.goal, axis=1).min() <= 1.0 for e in episodes]
     assert sum(reached) >= 5
@@ -195,8 +197,8 @@ def test_the_ant_needs_no_training_library():
 
 
 def test_navigate_goes_on_to_new_goals():
-    protocol = PROTOCOLS["pointmaze-medium-navigate-v0"]
-    walker = MazeWalker(protocol, meta_of(protocol))
+    protocol = SPECS["pointmaze-medium-navigate-v0"].collection
+    walker = MazeWalker(protocol, protocol.meta())
     episode = walker.episode(Seeds(0).stream("episode", 0))
     cells = {tuple(cell) for cell in MAZES["medium"].cell_of(episode.arrays["observations"][:, :2])}
     assert len(episode.arrays["terminals"]) == 1001
@@ -204,8 +206,8 @@ def test_navigate_goes_on_to_new_goals():
 
 
 def test_explore_keeps_each_direction_for_ten_steps():
-    protocol = PROTOCOLS["antmaze-medium-explore-v0"]
-    episode = MazeWalker(protocol, meta_of(protocol)).episode(Seeds(0).stream("episode", 0))
+    protocol = SPECS["antmaze-medium-explore-v0"].collection
+    episode = MazeWalker(protocol, protocol.meta()).episode(Seeds(0).stream("episode", 0))
     blocks = episode.directions[:500].reshape(50, 10, 2)
     assert (blocks == blocks[:, :1]).all()
     assert len(np.unique(blocks[:, 0], axis=0)) == 50
@@ -215,9 +217,9 @@ def test_explore_keeps_each_direction_for_ten_steps():
 def test_a_maze_of_ones_own(tmp_path: Path, agent: str):
     lines = ("########", "#......#", "#.####.#", "#......#", "########", "1,1 -> 3,6", "3,1 -> 1,6")
     maze = parse_maze(lines, "ring")
-    protocol = custom_protocol(f"{agent}maze-custom-stitch-v0", maze)
+    protocol = custom_collection(f"{agent}maze-custom-stitch-v0", maze)
     assert protocol.id == f"{agent}maze-ring-stitch-v0"
-    data = formats.read(collect(with_episodes(protocol, 4), tmp_path / "ring.npz", maze=maze, workers=1))
+    data = formats.read(collect(protocol.resized(4), tmp_path / "ring.npz", maze=maze, workers=1))
     assert not maze.in_wall(data.positions).any()
     environment = make_simulator(data.meta)  # from the file alone
     assert environment.num_tasks == 2
@@ -228,4 +230,4 @@ def test_a_maze_of_ones_own(tmp_path: Path, agent: str):
 def test_unwritable_places_are_named(tmp_path: Path):
     (tmp_path / "file").write_text("")
     with pytest.raises(BadInput, match="cannot write"):
-        collect(with_episodes(POINT, 2), tmp_path / "file" / "a.npz")
+        collect(POINT.resized(2), tmp_path / "file" / "a.npz")

@@ -1,0 +1,125 @@
+"""The settings of every dataset against the published ones, and those of data that nobody has published."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from scots.agents import AGENTS
+from scots.data.trajectories import Meta, Trajectories
+from scots.datasets import toy
+from scots.datasets.loading import known_meta
+from scots.datasets.specs import SPECS, custom_collection, spec_of
+from scots.envs import ENVIRONMENTS
+from scots.envs.maze import parse_maze
+
+PUBLISHED = """
+    dataset                     columns discount stitches waypoints agent  tolerance replan lookahead limit
+    pointmaze-medium-stitch-v0  2       0.99     40       21        gciql  1.0       50     10        1000
+    pointmaze-large-stitch-v0   2       0.99     40       21        gciql  1.0       50     10        1000
+    pointmaze-giant-stitch-v0   2       0.995    80       41        gciql  1.0       50     10        2000
+    antmaze-medium-stitch-v0    29      0.99     40       21        crl    3.0       50     5         1000
+    antmaze-large-stitch-v0     29      0.99     40       21        crl    3.0       50     5         2000
+    antmaze-giant-stitch-v0     29      0.995    80       41        crl    3.0       50     5         2000
+    antmaze-medium-explore-v0   29      0.99     80       41        gciql  1.0       50     10        2000
+    antmaze-large-explore-v0    29      0.99     80       41        gciql  1.0       50     10        2000
+"""
+"""The configuration files and scripts of the official code."""
+ROWS = [line.split() for line in PUBLISHED.strip().splitlines()[1:]]
+
+
+@pytest.mark.parametrize("row", ROWS, ids=[row[0] for row in ROWS])
+def test_settings_are_those_of_the_official_code(row: list[str]):
+    spec = SPECS[row[0]]
+    found = [
+        spec.columns,
+        spec.discount,
+        spec.stitches,
+        spec.waypoints,
+        spec.controller,
+        spec.goal_tolerance,
+        spec.replan_every,
+        spec.lookahead,
+        spec.reference_limit,
+    ]
+    assert list(map(str, found)) == row[1:]
+    assert spec.min_displacement == 2.0
+    assert spec.is_published
+
+
+@pytest.mark.parametrize(
+    ("words", "gciql", "crl"), [("point", 0.003, 0.03), ("ant", 0.3, 0.1), ("explore", 0.01, 0.003)]
+)
+def test_imitation_is_weighted_as_in_the_benchmark(words: str, gciql: float, crl: float):
+    is_explore = words == "explore"
+    chosen = [spec for id, spec in SPECS.items() if id.startswith("ant" if is_explore else words)]
+    chosen = [spec for spec in chosen if ("explore" in spec.id) == is_explore]
+    assert len(chosen) >= 3
+    for spec in chosen:
+        assert spec.alpha == {"gciql": gciql, "crl": crl}
+        assert (spec.actor_goals is not None) == (words == "explore")
+
+
+def test_limits_are_those_of_the_benchmark_and_of_the_official_code():
+    assert SPECS["pointmaze-giant-stitch-v0"].step_limits == (1000, 2000)
+    assert SPECS["pointmaze-large-stitch-v0"].step_limits == (1000,)
+    assert SPECS[toy.ID].step_limits == (1000,)
+
+
+@pytest.mark.parametrize("spec", SPECS.values(), ids=list(SPECS))
+def test_every_row_is_consistent(spec):
+    assert SPECS[spec.id] is spec
+    assert spec.controller in AGENTS
+    assert set(spec.alpha) <= set(AGENTS)
+    assert spec.environment.partition("-")[0] in ENVIRONMENTS
+    if spec.collection:
+        assert (spec.collection.id, spec.collection.states) == (spec.id, spec.episode_states)
+        assert spec.collection.environment == spec.environment
+        assert len(spec.collection.meta().columns) == spec.columns
+    assert type(spec).from_json(spec.to_json()) == spec
+
+
+# ------------------------------------------------------------------------------------------------------------ look-up
+
+
+def tracks(meta: Meta, states: int = 120) -> Trajectories:
+    observations = np.zeros((2 * states, len(meta.columns) or 3), dtype=np.float32)
+    return Trajectories(observations, [0, states, 2 * states], meta=meta)
+
+
+@pytest.mark.parametrize("id", ["pointmaze-giant-stitch-v0", toy.ID])
+def test_a_known_dataset_has_its_row(id: str):
+    assert spec_of(tracks(known_meta(id))) is SPECS[id]
+
+
+@pytest.mark.parametrize(
+    "name", [None, "my-maze-giant", "my-pointmaze-giant-stitch-v0", "antmaze-giant", "explore-v0", "pointmaze-giant-v0"]
+)
+def test_words_in_the_name_of_own_data_decide_nothing(name: str | None):
+    spec = spec_of(tracks(Meta(dataset=name)))
+    assert not spec.is_published
+    assert (spec.columns, spec.episode_states) == (3, 120)
+    assert (spec.stitches, spec.waypoints, spec.discount, spec.min_displacement) == (40, None, 0.99, None)
+    assert (spec.lookahead, spec.goal_tolerance, spec.step_limits, spec.alpha) == (10, 1.0, (1000,), {})
+
+
+def test_own_data_that_only_borrows_an_id_has_settings_of_its_own():
+    """The id of a published dataset, but nothing that says it is of that environment, or another maze."""
+    assert not spec_of(tracks(Meta(dataset="pointmaze-giant-stitch-v0"))).waypoints
+    maze = replace(known_meta("pointmaze-giant-stitch-v0"), maze=("####", "#..#", "####"))
+    assert spec_of(tracks(replace(maze, dataset="mine"))).waypoints is None
+
+
+def test_a_maze_of_ones_own_has_the_settings_of_the_medium_one():
+    ring = parse_maze(("########", "#......#", "#.####.#", "#......#", "########"), "ring")
+    collection = custom_collection("antmaze-giant-stitch-v0", ring)
+    spec, medium = spec_of(tracks(collection.meta(ring))), SPECS["antmaze-medium-stitch-v0"]
+    assert (spec.collection, spec.id) == (collection, "antmaze-ring-stitch-v0")
+    same = {"collection": None, "id": "", "environment": None}
+    assert replace(spec, **same) == replace(medium, **same)
+
+
+def test_a_maze_of_ones_own_called_giant_has_not_the_settings_of_the_giant_one():
+    giant = parse_maze(("########", "#......#", "#.####.#", "#......#", "########"), "giant")
+    spec = spec_of(tracks(custom_collection("pointmaze-giant-stitch-v0", giant).meta(giant)))
+    assert (spec.stitches, spec.waypoints, spec.discount, spec.step_limits) == (40, 21, 0.99, (1000,))
