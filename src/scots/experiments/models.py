@@ -67,6 +67,11 @@ class SearchParts:
         self.embedding.save(folder / "embedding")
         self.support.save(folder / "support.npz")
 
+    @staticmethod
+    def are_in(folder: Path) -> bool:
+        """Whether a folder holds both; the support is written last."""
+        return (folder / "support.npz").exists()
+
     @classmethod
     def load(cls, folder: Path) -> Self:
         """Read what `save` wrote."""
@@ -133,7 +138,7 @@ def train_model(
     config = default.replace_all(changes or {})
     folder = folder or model_folder(kind, config, data.fingerprint(), seed)
     if force:
-        for file in ("config.json", "model.safetensors", "checkpoint.safetensors"):
+        for file in ("config.json", "model.safetensors", "checkpoint.safetensors", "search/support.npz"):
             (folder / file).unlink(missing_ok=True)
     model = train(kind, config, data, seed, folder, name, profile=profile, changes=config.changes_from(default))
     if isinstance(model, PlannerModel):
@@ -229,8 +234,8 @@ def subject_of(
             raise BadInput(f"{path!r} is not a setting of how plans are followed or searched for")
         settings[part_name] = config.replace_at(rest, value)
     following, search = settings["following"], settings["search"]  # type: ignore[assignment]
-    saved = planner.folder / "search" if planner and planner.folder else None
-    parts = SearchParts.load(saved) if saved and saved.exists() else None
+    saved = planner.folder / "search" if planner and planner.folder and search and search.is_on else None
+    parts = SearchParts.load(saved) if saved and SearchParts.are_in(saved) else None
     return Subject(
         controller=build_controller(planner, policy, following, search, parts),
         meta=meta,
