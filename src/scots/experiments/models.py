@@ -266,6 +266,9 @@ def _parts(model: Model, agent: Model | None) -> tuple[PlannerModel | None, Agen
 def _check_environment(model: Model, meta: Meta) -> None:
     """Refuse a model that was trained for another environment or dataset: its scales mean nothing there."""
     own, name = model.meta, type(model).__name__
+    fits = model.sizes.get("observation", len(meta.columns)) == len(meta.columns)
+    if own.environment is None and own.dataset is None and fits:
+        return  # it does not know; whoever names the dataset does
     if own.environment != meta.environment:
         known = own.environment or "an unknown environment"
         raise BadInput(f"the {name} was trained for {known}, not for {meta.environment}")
