@@ -43,7 +43,7 @@ class EvalResult(Config):
     date: str
     seconds: float  # wall time of the evaluation, shared out over its tasks
     stages: dict[str, float]  # wall time of what came before, where it is known
-    artifacts: dict[str, str]  # stage -> name of the folder of what it made; the name says what went into it
+    artifacts: dict[str, str]  # stage -> key of what it made, a hash of all that went into it
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
@@ -240,26 +240,39 @@ class Pipeline:
         self.spec = self.source.spec()
         self.recipe = run.recipe.normalized(self.spec, run.profile)
         self.settings = self.recipe.resolve(self.spec, run.profile)
-        self.stages: dict[str, Stage] = {stage.name: stage for stage in self._build()}
+        self.augment = self._augment_stage()
+        self.planner, self.agent = self._planner_stage(), self._agent_stage()
+        self.search = self._search_stage()
+        collect = self.source if self.spec.collection else None
+        every = (collect, self.augment, self.planner, self.agent, self.search)
+        self.stages: dict[str, Stage] = {stage.name: stage for stage in every if stage is not None}
 
-    def _build(self) -> list[Stage]:
-        recipe, settings, run = self.recipe, self.settings, self.run
-        stages: list[Stage] = [self.source] if self.spec.collection else []
-        if recipe.augmenter:
-            config = settings.augmenter
-            stages.append(AugmentStage(self.source, recipe.augmenter, config, run.training_seed, run.profile))
-        training = cast("DataStage | AugmentStage", stages[-1]) if recipe.augmenter else self.source
-        plain = Recipe(recipe.augmenter, recipe.planner, recipe.agent).resolve(self.spec, run.profile)
-        if recipe.planner:
-            kind = PLANNERS[recipe.planner]
-            stages.append(ModelStage("planner", kind, settings.planner, training, run, plain.planner))
-        agent_data = self.source if recipe.planner else training
-        stages.append(ModelStage("agent", AGENTS[recipe.agent], settings.agent, agent_data, run, plain.agent))
-        if settings.search and settings.search.is_on:
-            embedding = embedding_config(settings.augmenter, self.spec, run.profile)
-            planner = cast(ModelStage, next(stage for stage in stages if stage.name == "planner"))
-            stages.append(SearchStage(self.source, planner, embedding, run.training_seed))
-        return stages
+    def _augment_stage(self) -> AugmentStage | None:
+        name, run = self.recipe.augmenter, self.run
+        if name is None:
+            return None
+        return AugmentStage(self.source, name, self.settings.augmenter, run.training_seed, run.profile)
+
+    def _planner_stage(self) -> ModelStage | None:
+        if self.recipe.planner is None:
+            return None
+        kind, source = PLANNERS[self.recipe.planner], self.augment or self.source
+        return ModelStage("planner", kind, self.settings.planner, source, self.run, self._defaults.planner)
+
+    def _agent_stage(self) -> ModelStage:
+        kind, source = AGENTS[self.recipe.agent], self.source if self.planner else self.augment or self.source
+        return ModelStage("agent", kind, self.settings.agent, source, self.run, self._defaults.agent)
+
+    def _search_stage(self) -> SearchStage | None:
+        if self.planner is None or self.settings.search is None or not self.settings.search.is_on:
+            return None
+        embedding = embedding_config(self.settings.augmenter, self.spec, self.run.profile)
+        return SearchStage(self.source, self.planner, embedding, self.run.training_seed)
+
+    @cached_property
+    def _defaults(self) -> Settings:
+        """The settings of the recipe without its overrides."""
+        return replace(self.recipe, overrides={}).resolve(self.spec, self.run.profile)
 
     @property
     def data(self) -> Trajectories:
@@ -269,8 +282,7 @@ class Pipeline:
     @property
     def training_data(self) -> Trajectories:
         """What the planner, or an agent by itself, learns from."""
-        stage = self.stages.get("augment")
-        return stage.data if isinstance(stage, AugmentStage) else self.source.data
+        return (self.augment or self.source).data
 
     def pending(self) -> list[str]:
         """The stages that are still to be done, the evaluation included."""
@@ -299,7 +311,7 @@ class Pipeline:
                 episodes=EPISODES[self.run.profile],
                 seed=self.run.seed,
                 stages=self.seconds(),
-                artifacts={name: stage.folder.name for name, stage in self.stages.items()},
+                artifacts={name: stage.key() for name, stage in self.stages.items()},
             )
             with atomic(path) as temporary:
                 append_rows(temporary, [row.to_dict() for row in found])
@@ -308,7 +320,7 @@ class Pipeline:
     @cached_property
     def subject(self) -> Subject:
         """What is evaluated; every stage before the evaluation is done."""
-        settings: Settings = self.settings
+        settings = self.settings
         return Subject(
             controller=self._controller(),
             meta=self.training_data.meta,
@@ -322,14 +334,10 @@ class Pipeline:
         )
 
     def _controller(self) -> Controller:
-        planner = cast(PlannerModel, self._model("planner")) if self.recipe.planner else None
-        search = self.stages.get("search")
-        parts = search.parts if isinstance(search, SearchStage) else None
-        agent = cast(Agent, self._model("agent"))
+        planner = cast(PlannerModel, self.planner.model) if self.planner else None
+        parts = self.search.parts if self.search else None
+        agent = cast(Agent, self.agent.model)
         return build_controller(planner, agent, self.settings.following, self.settings.search, parts)
-
-    def _model(self, name: str) -> Model:
-        return cast(ModelStage, self.stages[name]).model
 
     def _rows_path(self) -> Path:
         """Where the rows of the evaluation are or will be."""

@@ -14,7 +14,7 @@ from scots.evaluation.control import PlanFollowing
 from scots.planners import PLANNERS
 from scots.planners.search import SearchConfig
 
-_SEARCH: dict[str, SearchConfig] = {
+SEARCH: dict[str, SearchConfig] = {
     "smoke": SearchConfig(candidates=2, mend=True, bisect=True),
     "laptop": SearchConfig(candidates=8, mend=True, bisect=True),
     "paper": SearchConfig(),
@@ -107,4 +107,4 @@ class Recipe(Config):
 
 def default_search(profile: str | None, augmented: bool) -> SearchConfig:
     """How plans are searched for: as the profile says on augmented data; baselines draw one plan, as published."""
-    return _SEARCH.get(profile or "", SearchConfig()) if augmented else SearchConfig()
+    return SEARCH.get(profile or "", SearchConfig()) if augmented else SearchConfig()
