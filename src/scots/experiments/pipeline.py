@@ -215,7 +215,7 @@ class SearchStage(Stage):
     def is_done(self) -> bool:
         """Whether both parts of this key are there."""
         path = self.folder / "key"
-        return path.exists() and path.read_text() == self.key()
+        return SearchParts.are_in(self.folder) and path.exists() and path.read_text() == self.key()
 
     def run(self) -> None:
         """Train the embedding, unless the augmentation has, and take the support."""
@@ -241,7 +241,8 @@ class Pipeline:
         self.recipe = run.recipe.normalized(self.spec, run.profile)
         self.settings = self.recipe.resolve(self.spec, run.profile)
         self.augment = self._augment_stage()
-        self.planner, self.agent = self._planner_stage(), self._agent_stage()
+        self.planner = self._planner_stage()
+        self.agent = self._agent_stage()
         self.search = self._search_stage()
         collect = self.source if self.spec.collection else None
         every = (collect, self.augment, self.planner, self.agent, self.search)
