@@ -21,7 +21,12 @@ def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [[], ["data"], *([["data", name] for name in ("collect", "convert", "inspect", "expert")])]
+    "words",
+    [
+        [],
+        *([name] for name in ("data", "augment", "train", "evaluate", "table", "report", "doctor")),
+        *(["data", name] for name in ("list", "collect", "download", "convert", "inspect", "expert")),
+    ],
 )
 def test_help_is_readable_at_every_level(words: list[str], capsys: pytest.CaptureFixture[str]):
     with pytest.raises(SystemExit) as stop:
@@ -107,9 +112,9 @@ def test_unknown_words_are_code_2():
 
 
 def test_failures_of_ours_are_code_1(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
-    monkeypatch.setattr("scots.datasets.list_datasets", lambda: 1 // 0)
+    monkeypatch.setattr("scots.datasets.loading.list_datasets", lambda: 1 // 0)
     assert main(["data", "list"]) == 1
-    assert "a failure of ours: ZeroDivisionError" in capsys.readouterr().err
+    assert "internal error, please report it: ZeroDivisionError" in capsys.readouterr().err
 
 
 @pytest.mark.slow

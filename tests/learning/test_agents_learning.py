@@ -7,13 +7,15 @@ import numpy as np
 import pytest
 import torch
 
-from scots.agents import AGENTS, Policy, configure_agent
+from scots.agents import AGENTS
+from scots.agents.base import Policy
 from scots.data.trajectories import Array, GoalMix, Meta, Trajectories
-from scots.datasets import toy
+from scots.datasets.specs import spec_of
+from scots.envs.toy import ToyCorridor
 from scots.models.training import TrainingConfig, fit
 
 pytestmark = pytest.mark.slow
-WORLD = toy.ToyCorridor()
+WORLD = ToyCorridor()
 STEPS = 8  # allowed to reach a goal at most six steps away
 
 
@@ -66,7 +68,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 def test_agents_reach_goals_that_their_data_reaches_by_chance(name: str):
     data = random_walks()
     config = replace(
-        configure_agent(name, data),
+        AGENTS[name].configure(spec_of(data), "laptop"),
         hidden=(128, 128, 128),
         discount=0.8,
         actor_goals=GoalMix(current=0.0, trajectory=1.0, random=0.0),

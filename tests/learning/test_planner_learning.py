@@ -7,15 +7,16 @@ import torch
 from scots.core.config import Seeds
 from scots.data.trajectories import Array, Trajectories, offsets_from_lengths
 from scots.datasets import toy
-from scots.envs.vector import own_task
+from scots.envs.base import Task
+from scots.envs.toy import ToyCorridor
 from scots.evaluation.control import Controller, GoalController, PlanFollowing, PointPolicy, SubgoalController
-from scots.evaluation.rollout import run
+from scots.evaluation.rollout import run_episodes
 from scots.models.diffusion import SamplingConfig
 from scots.models.training import TrainingConfig, fit
 from scots.planners.hd import HierarchicalDiffuser, HierarchicalDiffuserConfig, LevelConfig
 
 pytestmark = pytest.mark.slow
-WORLD = toy.ToyCorridor()
+WORLD = ToyCorridor()
 STATES, WALKS = 129, 200
 SOLVER = SamplingConfig(steps=8, order=2)
 
@@ -56,9 +57,9 @@ def planner() -> HierarchicalDiffuser:
     return model
 
 
-def on_corridor(places: Array) -> Array:
-    """Whether places (..., 2) are near the middle of a corridor, which is one cell wide."""
-    return np.linalg.norm(places[..., None, :] - WORLD.positions, axis=-1).min(axis=-1) < 0.3
+def on_corridor(positions: Array) -> Array:
+    """Whether positions (..., 2) are near the middle of a corridor, which is one cell wide."""
+    return np.linalg.norm(positions[..., None, :] - WORLD.positions, axis=-1).min(axis=-1) < 0.3
 
 
 def test_plans_follow_the_corridors(planner: HierarchicalDiffuser):
@@ -66,7 +67,9 @@ def test_plans_follow_the_corridors(planner: HierarchicalDiffuser):
     rng = np.random.default_rng(1)
     pairs = np.argwhere((WORLD.distances >= 16) & (WORLD.distances <= 40))
     start, goal = WORLD.positions[pairs[rng.choice(len(pairs), 200, replace=False)]].swapaxes(0, 1)
-    plans = planner.plan(start, goal, rng)
+    drawn = planner.plan(start, goal, list(range(200)))
+    planner.fill_in(drawn, [0] * 200, [planner.config.horizon] * 200)
+    plans = np.stack([plan.positions for plan in drawn])
     share = np.linspace(0, 1, plans.shape[1])[None, :, None]
     lines = start[:, None] * (1 - share) + goal[:, None] * share
     assert on_corridor(lines).mean() < 0.45
@@ -77,12 +80,12 @@ def test_plans_help_in_closed_loop(planner: HierarchicalDiffuser):
     """Round corners, where heading straight for the goal ends at a wall."""
     meta = toy.make(episodes=1).meta
     cells = [((1, 1), (3, 4)), ((1, 5), (3, 7)), ((1, 7), (5, 4)), ((3, 3), (1, 1))]
-    tasks = [own_task(meta, start, goal) for start, goal in cells]
+    tasks = [Task(0, start, goal) for start, goal in cells]
 
     def successes(controller: Controller) -> int:
-        return sum(done.success for done in run(controller, meta, tasks, episodes=10, max_steps=200, workers=1))
+        finished = run_episodes(controller, meta, tasks, episodes=10, max_steps=200, workers=1)
+        return sum(episode.success for episode in finished)
 
-    assert successes(GoalController(PointPolicy())) <= 5  # 4 of 40
-    assert (
-        successes(SubgoalController(planner, PointPolicy(), PlanFollowing(5, 2, 0.4), meta.position)) >= 10
-    )  # 16 to 30
+    following = SubgoalController(planner, PointPolicy(), PlanFollowing(5, 2, 0.4), meta.position)
+    assert successes(GoalController(PointPolicy())) <= 10  # 5 to 8 of 40 for four seeds
+    assert successes(following) >= 18  # 27 to 34

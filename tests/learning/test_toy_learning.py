@@ -8,10 +8,11 @@ from scipy.stats import spearmanr
 from scots.augmenters.embedding import TemporalDistance, TemporalDistanceConfig
 from scots.augmenters.refinement import InverseDynamics, InverseDynamicsConfig, Stitcher, StitcherConfig
 from scots.datasets import toy
+from scots.envs.toy import ToyCorridor
 from scots.models.training import TrainingConfig, fit
 
 pytestmark = pytest.mark.slow
-WORLD, DATA = toy.ToyCorridor(), toy.make()
+WORLD, DATA = ToyCorridor(), toy.make()
 
 
 def rank_correlation(model: TemporalDistance) -> float:
@@ -36,7 +37,6 @@ def test_stitcher_fills_in_what_the_data_does(frame):
     torch.manual_seed(0)
     training = TrainingConfig(steps=700, batch_size=128, learning_rate=2e-3, schedule="cosine", warmup=50)
     config = StitcherConfig(
-        segment=9,
         width=48,
         depth=2,
         head_width=16,
@@ -46,7 +46,7 @@ def test_stitcher_fills_in_what_the_data_does(frame):
         ema=0.99,
         training=training,
     )
-    stitcher = Stitcher.for_data(config, DATA)
+    stitcher = Stitcher.for_data(config, DATA, segment=9)
     fit(stitcher, DATA, seed=0)
     starts = DATA.window_starts(9)
     straight = np.linalg.norm(DATA.observations[starts + 8] - DATA.observations[starts], axis=1) >= 1.7
