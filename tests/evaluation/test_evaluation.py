@@ -116,7 +116,7 @@ def test_outcomes_do_not_depend_on_workers_or_company(monkeypatch: pytest.Monkey
     alone = [run_episodes(toy_controller(noise=0.15), TOY, [task], workers=1, **settings) for task in tasks_of(TOY)]
     assert [one for finished in alone for one in outcome(finished)] == expected
     for together in (1, 7):
-        monkeypatch.setattr(rollout, "EPISODES_TOGETHER", together)
+        monkeypatch.setattr(rollout, "_EPISODES_TOGETHER", together)
         assert outcome(run_episodes(toy_controller(noise=0.15), TOY, tasks_of(TOY), workers=1, **settings)) == expected
 
 

@@ -70,7 +70,8 @@ def test_looking_makes_nothing(dataset: str, home: Path):
     pending = ["augment", "planner", "agent", "search", "evaluate"]
     assert line.pending() == (["collect"] if dataset == MAZE else []) + pending
     for stage in line.stages.values():
-        assert stage.folder.name == f"{stage.name}-{stage.key()}"
+        assert stage.folder.parent.name == "artifacts" or stage.folder == line.planner.folder / "search"
+        assert stage.folder.name == ("search" if stage.name == "search" else f"{stage.name}-{stage.key()}")
         assert stage.seconds is None
     assert line.seconds() == {}
     assert len(work_list([line.run]).splitlines()) == len(line.pending()) + 1
@@ -96,8 +97,8 @@ def test_keys_hold_no_path(home: Path, tmp_path: Path, monkeypatch: pytest.Monke
         ({"recipe": SCOTS.replace_at("search.candidates", 3)}, {"evaluate"}),
         ({"recipe": SCOTS.replace_at("search.candidates", SEARCH["smoke"].candidates)}, set()),
         ({"recipe": SCOTS.replace_at("agent.training.steps", 3)}, {"agent", "evaluate"}),
-        ({"recipe": SCOTS.replace_at("planner.training.steps", 3)}, {"planner", "evaluate"}),
-        ({"recipe": SCOTS.replace_at("augmenter.trajectories", 30)}, {"augment", "planner", "evaluate"}),
+        ({"recipe": SCOTS.replace_at("planner.training.steps", 3)}, {"planner", "search", "evaluate"}),
+        ({"recipe": SCOTS.replace_at("augmenter.trajectories", 30)}, {"augment", "planner", "search", "evaluate"}),
         (
             {"recipe": SCOTS.replace_at("augmenter.embedding.training.steps", 30)},
             {"augment", "planner", "search", "evaluate"},
@@ -149,7 +150,8 @@ def test_rows_are_complete(finished: tuple[Path, list[EvalResult]]):
     assert row.origin == "made here, augmented here"
     assert (row.following["replan_every"], row.search) == (50, SEARCH["smoke"].to_dict())
     assert set(row.stages) == set(row.artifacts) == {"augment", "planner", "agent", "search"}
-    assert all((folder / "artifacts" / name).exists() for name in row.artifacts.values())
+    for name in ("augment", "planner", "agent"):
+        assert (folder / "artifacts" / f"{name}-{row.artifacts[name]}").exists()
     assert all(seconds >= 0 for seconds in row.stages.values())
     assert row.stages["planner"] > 0
 
@@ -193,7 +195,7 @@ def test_an_interrupted_stage_continues_to_the_same_rows(
     shutil.copytree(folder, home)
     for made in (Pipeline(RUN).stages["planner"].folder, Pipeline(RUN)._rows_path().parent):
         shutil.rmtree(made)
-    assert Pipeline(RUN).pending() == ["planner", "evaluate"]
+    assert Pipeline(RUN).pending() == ["planner", "search", "evaluate"]
     draw, drawn = HierarchicalDiffuser.batch, []
 
     def counted(model, data, size, rng):
@@ -206,7 +208,7 @@ def test_an_interrupted_stage_continues_to_the_same_rows(
     monkeypatch.setattr(HierarchicalDiffuser, "batch", counted)
     with pytest.raises(KeyboardInterrupt):
         Pipeline(RUN).rows()
-    assert Pipeline(RUN).pending() == ["planner", "evaluate"]
+    assert Pipeline(RUN).pending() == ["planner", "search", "evaluate"]
     with monkeypatch.context() as patch:
         patch.setattr(pipeline, "evaluate", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
@@ -275,3 +277,10 @@ def test_what_a_table_does_not_have_is_named():
         TABLES["planning"].runs(columns=["QRL"])
     with pytest.raises(BadInput, match="table 'plans' is not one of planning"):
         tables.table_of("plans")
+
+
+def test_data_without_an_environment_is_refused_before_anything_is_trained(home: Path, tmp_path: Path):
+    formats.write(toy.make(episodes=3).with_meta(environment=None, dataset=None), tmp_path / "own.npz")
+    with pytest.raises(BadInput, match="no environment is known for it"):
+        Pipeline(Run(str(tmp_path / "own.npz"), HD, "smoke")).rows()
+    assert not (home / "artifacts").exists()

@@ -7,6 +7,7 @@ train and embed once; walk over row numbers; then refine and label shards of tra
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -118,7 +119,7 @@ class Scots(Augmenter):
         if not job.is_done(target):
             size = f"{job.episodes:,} + {job.validation:,} trajectories of {job.states:,} states"
             console.print(f"{data.meta.dataset or 'this data'}: {size}, {job.megabytes(data):,.0f} MB", soft_wrap=True)
-            with record_time(folder):
+            with record_time(folder) if out is None else nullcontext():
                 prepare(data, config, seed)
                 job.run(target, workers=workers, label="stitching", unit="states")
         return formats.read(target)

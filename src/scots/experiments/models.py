@@ -161,6 +161,11 @@ def _save_search_parts(
 ) -> None:
     stitched = stitched_by(data.meta)
     if recorded is not None:
+        if stitched and stitched.source != recorded.fingerprint():
+            raise BadInput(
+                f"the planner's data was stitched from data of fingerprint {stitched.source}, that of --recorded is "
+                f"{recorded.fingerprint()}: give the data that was stitched"
+            )
         config = embedding_config(stitched.config if stitched else None, spec_of(recorded), profile)
         SearchParts.of(recorded, config, stitched.seed if stitched else seed).save(folder / "search")
     elif stitched and (embedding := stitched.embedding()) and (support := stitched.support()):

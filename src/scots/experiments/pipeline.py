@@ -25,10 +25,11 @@ from scots.core.config import Config, Profile
 from scots.core.files import append_rows, atomic, write_text
 from scots.data import formats
 from scots.data.shards import validation_path
-from scots.data.trajectories import Trajectories
+from scots.data.trajectories import Meta, Trajectories
 from scots.datasets.collect import collect, collection_job
 from scots.datasets.loading import data_path, load
 from scots.datasets.specs import SPECS, DatasetSpec, spec_of
+from scots.envs import environment_class
 from scots.evaluation.control import Controller
 from scots.evaluation.results import EvalResult, Subject, evaluate
 from scots.experiments.models import SearchParts, build_controller, embedding_config
@@ -304,6 +305,7 @@ class Pipeline:
 
     def rows(self) -> list[EvalResult]:
         """The evaluation, with every stage before it."""
+        environment_class(Meta(self.run.dataset, self.spec.environment))  # refuses what cannot be evaluated at once
         self.complete()
         path = self._rows_path()
         if not path.exists():
