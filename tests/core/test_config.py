@@ -123,6 +123,31 @@ def test_assignments_of_the_command_line_are_json_or_text():
             parse_changes([wrong])
 
 
+def test_changes_that_are_possible_only_together_are_checked_together():
+    @dataclass(frozen=True)
+    class Shares(Config):
+        first: float = 0.5
+        second: float = 0.5
+
+        def __post_init__(self) -> None:
+            if self.first + self.second != 1:
+                raise BadInput("shares must sum to 1")
+
+    @dataclass(frozen=True)
+    class Holder(Config):
+        shares: Shares = Shares()
+        size: int = 1
+
+    changed = Holder().replace_all({"shares.first": 0.25, "size": 3, "shares.second": 0.75})
+    assert changed == Holder(Shares(0.25, 0.75), 3)
+    assert Holder().replace_all(changed.changes_from(Holder())) == changed
+    whole = {"shares": {"first": 0.0, "second": 1.0}}
+    assert Holder().replace_all(whole | {"shares.first": 1.0, "shares.second": 0.0}).shares == Shares(1.0, 0.0)
+    assert Holder().replace_all({"shares.first": 0.25} | whole).shares == Shares(0.0, 1.0)
+    with pytest.raises(BadInput, match="shares must sum to 1"):
+        Holder().replace_at("shares.first", 0.25)
+
+
 def test_streams_depend_on_root_name_and_index_alone():
     def first(seeds: Seeds, name: str, *index: int) -> float:
         return seeds.stream(name, *index).random()

@@ -170,3 +170,9 @@ def test_published_numbers_are_those_of_columns():
 
 def test_what_acts_has_a_name():
     assert (SCOTS.actor, Recipe(None, None, "crl").actor) == ("hd + gciql", "crl")
+
+
+def test_overrides_that_are_possible_only_together_are_kept_together():
+    together = {"augmenter.refine": False, "augmenter.stitching.segment": 2}
+    recipe = SCOTS.replace_all(together | {"augmenter.encoder": "temporal", "agent": "crl"})
+    assert recipe.normalized(SPEC, "smoke") == Recipe("scots", "hd", "crl", together)

@@ -59,30 +59,34 @@ class Config:
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
     def replace_at(self, path: str, value: Any) -> Self:
-        """A copy with one field replaced, named by a dotted path: `config.replace_at("stitcher.depth", 4)`.
-
-        This is the only way configs are changed by name (command line, Python, recipes, tables), so the value is
-        checked here: against the type of the field, and by the checks of every config on the path.
-        """
-        name, _, rest = path.partition(".")
-        hint = get_type_hints(type(self)).get(name)
-        if hint is None:
-            known = ", ".join(field.name for field in dataclasses.fields(self))
-            raise BadInput(f"{type(self).__name__} has no field {name!r}; it has {known}")
-        if not rest:
-            value = _parse(hint, value, f"{type(self).__name__}.{name}")
-        elif isinstance(inner := getattr(self, name), Config):
-            value = inner.replace_at(rest, value)
-        else:
-            raise BadInput(f"{type(self).__name__}.{name} has no fields, so {rest!r} cannot be set")
-        return dataclasses.replace(self, **{name: value})
+        """A copy with one field replaced, named by a dotted path: `config.replace_at("stitcher.depth", 4)`."""
+        return self.replace_all({path: value})
 
     def replace_all(self, changes: Mapping[str, Any]) -> Self:
-        """A copy with several fields replaced, each named by a dotted path."""
-        config = self
+        """A copy with several fields replaced, each named by a dotted path.
+
+        This is the only way configs are changed by name (command line, Python, recipes, tables), so values are checked
+        here: against the type of the field, and by the checks of every config on the path. Those see all changes at
+        once: some are possible only together.
+        """
+        hints = get_type_hints(type(self))
+        values: dict[str, Any] = {}
+        inside: dict[str, dict[str, Any]] = {}  # field -> changes of its fields
         for path, value in changes.items():
-            config = config.replace_at(path, value)
-        return config
+            name, _, rest = path.partition(".")
+            if name not in hints:
+                known = ", ".join(field.name for field in dataclasses.fields(self))
+                raise BadInput(f"{type(self).__name__} has no field {name!r}; it has {known}")
+            if rest:
+                inside.setdefault(name, {})[rest] = value
+            else:
+                values[name] = _parse(hints[name], value, f"{type(self).__name__}.{name}")
+                inside.pop(name, None)
+        for name, own in inside.items():
+            if not isinstance(inner := values.get(name, getattr(self, name)), Config):
+                raise BadInput(f"{type(self).__name__}.{name} has no fields, so {next(iter(own))!r} cannot be set")
+            values[name] = inner.replace_all(own)
+        return dataclasses.replace(self, **values)
 
     def changes_from(self, other: Self) -> dict[str, Any]:
         """Where this config differs from another of its class: dotted path -> plain value here."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -71,11 +73,11 @@ class Recipe(Config):
         """What acts, in a word or two: "hd + gciql"."""
         return f"{self.planner} + {self.agent}" if self.planner else self.agent
 
-    def replace_at(self, path: str, value: Any) -> Self:
-        """A copy with one field, or one override of a part, replaced."""
-        if "." in path:
-            return replace(self, overrides={**self.overrides, path: value})
-        return super().replace_at(path, value)
+    def replace_all(self, changes: Mapping[str, Any]) -> Self:
+        """A copy with some fields, or overrides of parts, replaced."""
+        overrides = {path: value for path, value in changes.items() if "." in path}
+        own = super().replace_all({path: value for path, value in changes.items() if path not in overrides})
+        return replace(own, overrides={**own.overrides, **overrides})
 
     def resolve(self, spec: DatasetSpec, profile: Profile) -> Settings:
         """The config of every part for a dataset at a profile's scale, with the overrides applied and checked."""
@@ -96,8 +98,9 @@ class Recipe(Config):
         settings, needed = self.resolve(spec, profile), dict(self.overrides)
         for path in self.overrides:
             fewer = {name: value for name, value in needed.items() if name != path}
-            if replace(self, overrides=fewer).resolve(spec, profile) == settings:
-                needed = fewer
+            with suppress(BadInput):  # an override that makes another possible is needed
+                if replace(self, overrides=fewer).resolve(spec, profile) == settings:
+                    needed = fewer
         return replace(self, overrides=needed)
 
     def _changed(self, part: str, config: Any) -> Any:
