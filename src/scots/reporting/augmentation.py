@@ -71,7 +71,7 @@ class AugmentationSettings(Config):
 
 
 def _shown(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    return str(value).removesuffix(".0") if isinstance(value, float) else str(value)
 
 
 def augment_command(dataset: str, settings: AugmentationSettings, out: str) -> str | None:
@@ -81,8 +81,9 @@ def augment_command(dataset: str, settings: AugmentationSettings, out: str) -> s
     words = ["scots", "augment", dataset, "--out", out]
     words += ["--augmenter", settings.augmenter] if settings.augmenter != "scots" else []
     words += ["--profile", settings.profile] if settings.profile not in (None, "laptop") else []
-    others = [f"{path}={json.dumps(value)}" for path, value in settings.changes.items() if path not in _OPTIONS]
-    words += [word for path, value in settings.changes.items() if path in _OPTIONS for word in _option(path, value)]
+    own = {path: value for path, value in settings.changes.items() if path in _OPTIONS and value is not None}
+    others = [f"{path}={json.dumps(value)}" for path, value in settings.changes.items() if path not in own]
+    words += [word for path, value in own.items() for word in _option(path, value)]
     words += ["--set", *others] if others else []
     return shlex.join([*words, *(["--seed", str(settings.seed)] if settings.seed else [])])
 

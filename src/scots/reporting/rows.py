@@ -12,7 +12,7 @@ from scots.core.files import append_rows
 
 Row = dict[str, Any]
 
-QUALITY_KEY = ("dataset", "profile", "seed", "config_fingerprint")
+QUALITY_KEY = ("dataset", "augmenter", "profile", "seed", "config_fingerprint")
 EVALUATION_KEY = ("dataset", "recipe", "profile", "training_seed", "seed", "task", "max_steps", "following", "search")
 PLANS_KEY = ("study", "dataset", "variant")
 """Fields that tell one result from another; of rows that agree in all of them the newest counts."""
