@@ -32,7 +32,7 @@ class Config:
         """Rebuild from `to_dict`; an unknown key or a value of the wrong type is an error."""
         if not isinstance(values, dict):
             raise BadInput(f"{cls.__name__}: expected an object, got {values!r}")
-        hints = get_type_hints(cls)
+        hints = _hints(cls)
         names = {field.name for field in dataclasses.fields(cls)}
         if unknown := sorted(set(values) - names):
             raise BadInput(f"{cls.__name__}: unknown key {unknown[0]!r}; known keys are {', '.join(sorted(names))}")
@@ -69,7 +69,7 @@ class Config:
         here: against the type of the field, and by the checks of every config on the path. Those see all changes at
         once: some are possible only together.
         """
-        hints = get_type_hints(type(self))
+        hints = _hints(type(self))
         values: dict[str, Any] = {}
         inside: dict[str, dict[str, Any]] = {}  # field -> changes of its fields
         for path, value in changes.items():
@@ -112,6 +112,16 @@ def parse_changes(assignments: Sequence[str]) -> dict[str, Any]:
         except json.JSONDecodeError:
             changes[path] = text
     return changes
+
+
+_HINTS: dict[type[Config], dict[str, Any]] = {}
+
+
+def _hints(kind: type[Config]) -> dict[str, Any]:
+    """The type hints of a class, evaluated from their text once: that is slow."""
+    if kind not in _HINTS:
+        _HINTS[kind] = get_type_hints(kind)
+    return _HINTS[kind]
 
 
 def _plain(value: Any) -> Any:

@@ -69,7 +69,7 @@ def comparison_table(table: ResultTable, rows: Sequence[Row]) -> TableBlock:
 def rows_of(table: ResultTable, column: str, dataset: str, rows: Sequence[Row], limit: int | None = None) -> list[Row]:
     """The rows that a table's column shows for a dataset: those of its recipe, under one step limit or any."""
     own = [row for row in rows if row["dataset"] == dataset and limit in (None, row["max_steps"])]
-    recipes = {row["profile"]: table.recipe(column, dataset, row["profile"]) for row in own}
+    recipes = {profile: table.recipe(column, dataset, profile) for profile in {row["profile"] for row in own}}
     return [row for row in own if (recipe := recipes[row["profile"]]) and row["recipe"] == recipe.to_dict()]
 
 
