@@ -7,12 +7,10 @@ import sys
 from pathlib import Path
 
 from scots.core.console import console
-from scots.datasets.collect import collect
-from scots.datasets.loading import data_path
 from scots.datasets.specs import maze_collection
 from scots.envs import tasks_of
 from scots.evaluation.results import EvalResult
-from scots.experiments.pipeline import Pipeline, Run
+from scots.experiments.pipeline import DataStage, Pipeline, Run
 from scots.experiments.recipe import Recipe
 from scots.models.cache import record_time
 from scots.reporting.document import Commands, Document, Facts, Paragraph, Picture, Section, TableBlock
@@ -49,11 +47,11 @@ _NEXT = (
 def main(folder: Path) -> int:
     """Collect, augment, train, evaluate, and write one page about it into the folder."""
     os.environ["SCOTS_HOME"] = str(folder / "home")
-    pipelines = {name: Pipeline(Run(_COLLECTION.id, recipe)) for name, recipe in RECIPES.items()}
-    source = next(iter(pipelines.values())).source
+    source = DataStage(_COLLECTION.id, _COLLECTION)
     if not source.is_done:
         with record_time(source.folder):
-            collect(_COLLECTION, data_path(_COLLECTION.id))
+            source.run()
+    pipelines = {name: Pipeline(Run(_COLLECTION.id, recipe)) for name, recipe in RECIPES.items()}
     rows = {name: pipeline.rows() for name, pipeline in pipelines.items()}
     path = folder / "report.html"
     demo_document(pipelines, rows, folder).write_html(path)

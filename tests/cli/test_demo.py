@@ -1,5 +1,6 @@
 """`make demo` in a few seconds: the same stages with hardly any training, and its page in a browser."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,17 +10,19 @@ from browser import needs_browser, seen_in_browser
 from scots import demo
 from scots.experiments.pipeline import EPISODES
 from scots.experiments.recipe import Recipe
+from scots.reporting import plots
 
 HARDLY = {
-    "augment.trajectories": 12,
-    "augment.stitching.stitches": 22,
-    "augment.stitcher.width": 16,
-    "augment.stitcher.depth": 1,
-    **{f"{part}.training.steps": 5 for part in ("augment.embedding", "augment.stitcher", "augment.inverse")},
-    **{f"{part}.training.steps": 5 for part in ("learner", "controller")},
-    "learner.high.width": 16,
-    "learner.low.width": 16,
+    "augmenter.trajectories": 12,
+    "augmenter.stitching.stitches": 22,
+    "augmenter.stitcher.width": 16,
+    "augmenter.stitcher.depth": 1,
+    **{f"augmenter.{part}.training.steps": 5 for part in ("embedding", "stitcher", "inverse")},
+    **{f"{part}.training.steps": 5 for part in ("planner", "agent")},
+    **{f"planner.{level}.width": 16 for level in ("high", "middle", "low")},
 }
+ALONE = {"search.candidates": 1, "search.mend": False, "search.bisect": False}
+"""All plans are bad, and looking for better ones takes long."""
 
 
 pytestmark = [pytest.mark.mujoco, pytest.mark.slow]
@@ -29,12 +32,14 @@ pytestmark = [pytest.mark.mujoco, pytest.mark.slow]
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SCOTS_HOME", "")  # which the demo sets for good: put back afterwards
-        patch.setattr(demo, "EPISODES", 30)
+        patch.setattr(demo, "COLLECTION", demo.COLLECTION.resized(30))
         patch.setitem(EPISODES, "laptop", 1)
-        recorded = Recipe(None, "hd", "gciql", {path: n for path, n in HARDLY.items() if "augment" not in path})
-        alone = {"execution.candidates": 1}  # all plans are bad, and looking for better ones takes long
-        stitched = Recipe("official", "hd", "gciql", HARDLY | alone)
-        recipes = {"as recorded": recorded, "stitched": stitched}
+        patch.setattr(plots, "LATENTS", 60)  # t-SNE takes its time
+        own = {path: value for path, value in HARDLY.items() if not path.startswith("augmenter")}
+        recipes = {
+            "as recorded": Recipe(None, "hd", "gciql", own),
+            "stitched": Recipe("scots", "hd", "gciql", HARDLY | ALONE),
+        }
         patch.setattr(demo, "RECIPES", recipes)
         made = tmp_path_factory.mktemp("demo")
         assert demo.main(made) == 0
@@ -46,6 +51,11 @@ def test_the_page_tells_what_was_done(folder: Path):
     for words in ("Does it help?", "planner trained on the data stitched", "The data before and after", "collect"):
         assert words in text
     assert text.count("<img") >= 5
+    times = text.split("Where the time went")[1]
+    for stage in ("collect", "agent", "evaluate"):
+        assert len(re.findall(rf'<tr><th scope="row">{stage}</th>(<td>\d+:\d\d</td>){{2}}</tr>', times)) == 1
+    for stage in ("augment", "planner"):
+        assert re.search(rf'<tr><th scope="row">{stage}</th>.*<td>\d+:\d\d</td></tr>', times)
 
 
 @needs_browser

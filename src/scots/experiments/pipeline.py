@@ -28,7 +28,7 @@ from scots.data.shards import validation_path
 from scots.data.trajectories import Meta, Trajectories
 from scots.datasets.collect import collect, collection_job
 from scots.datasets.loading import data_path, load
-from scots.datasets.specs import SPECS, DatasetSpec, spec_of
+from scots.datasets.specs import SPECS, CollectionSpec, DatasetSpec, spec_of
 from scots.envs import environment_class
 from scots.evaluation.control import Controller
 from scots.evaluation.results import EvalResult, Subject, evaluate
@@ -91,9 +91,9 @@ class DataStage(Stage):
 
     name = "collect"
 
-    def __init__(self, dataset: str) -> None:
+    def __init__(self, dataset: str, collection: CollectionSpec | None = None) -> None:
         self.dataset = dataset
-        self._collection = SPECS[dataset].collection if dataset in SPECS else None
+        self._collection = collection or (SPECS[dataset].collection if dataset in SPECS else None)
 
     def key(self) -> str:
         """Of collected data what its file says of itself, or would say; of other data the content."""
