@@ -83,22 +83,20 @@ def _dynamics_fact(dynamics: Dynamics) -> dict[str, str]:
 
 
 def next_commands(data: str, aug: str, meta: Meta) -> list[str]:
-    """What to type next; a planner can be evaluated only where there is an environment. `meta` is the original's."""
+    """What to type next; a planner can be evaluated only where there is an environment. `meta` is the augmented data's.
+
+    Plans of a planner that learned from augmented data are searched, which needs something of the recorded data.
+    """
+    recorded = ["--recorded", data] if meta.augmentation else []
     commands = [
         ["data", "inspect", aug, "--png", "augmented.png"],
         ["augment", data, "--out", "other.npz", "--beta", "20"],
-        ["train", "hd", "--data", aug, "--out", "planner"],
+        ["train", "hd", "--data", aug, *recorded, "--out", "planner"],
     ]
     if meta.environment:
+        agent = spec_of_meta(meta, columns=len(meta.columns), episode_states=0).controller
         commands += [
-            [
-                "train",
-                spec_of_meta(meta, columns=len(meta.columns), episode_states=0).controller,
-                "--data",
-                data,
-                "--out",
-                "controller",
-            ],
+            ["train", agent, "--data", data, "--out", "controller"],
             ["evaluate", "planner", "--controller", "controller"],
         ]
     return [shlex.join(["scots", *words]) for words in commands]
