@@ -13,11 +13,13 @@ import pytest
 import tyro
 from pictures import frames_of, share_drawn
 
-from scots.augmenters.scots import ScotsConfig, augment, configure
+from scots.augmenters import AUGMENTERS
+from scots.augmenters.scots import ScotsConfig
 from scots.cli import Command, main
 from scots.data import formats
 from scots.data.trajectories import Meta, Trajectories
-from scots.envs import toy
+from scots.datasets import toy
+from scots.datasets.specs import spec_of
 from scots.reporting import plots
 from scots.reporting.metrics import Distribution, Dynamics
 from scots.reporting.quality import Quality
@@ -33,17 +35,15 @@ def parse(command: str) -> None:
     tyro.cli(Command, args=words, config=(tyro.conf.OmitArgPrefixes,))
 
 
+QUICK = {
+    "stitching.segment": 9,  # fits the toy's episodes
+    **{f"{part}.training.steps": 5 for part in ("embedding", "stitcher", "inverse")},
+}
+
+
 def quick(data: Trajectories) -> ScotsConfig:
-    """The smoke profile with a few steps of training each, and segments that fit the toy's episodes."""
-    config = configure(data, "smoke")
-    config = replace(
-        config,
-        stitching=replace(config.stitching, segment=9),
-        stitcher=replace(config.stitcher, segment=9),
-    )
-    for part in ("embedding", "stitcher", "inverse"):
-        config = config.replace_at(f"{part}.training.steps", 5)
-    return config
+    """The smoke profile with a few steps of training each."""
+    return AUGMENTERS["scots"].configure(spec_of(data), "smoke").replace_all(QUICK)
 
 
 @pytest.fixture(autouse=True)
@@ -55,7 +55,7 @@ def _few_latents(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_report_on_the_toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
     monkeypatch.setenv("SCOTS_HOME", str(tmp_path / "home"))
     data, aug, out = toy.make(), tmp_path / "aug.npz", tmp_path / "report"
-    made = augment(data, quick(data), out=aug, workers=1)
+    made = AUGMENTERS["scots"].augment(data, quick(data), seed=0, out=aug, profile="smoke", workers=1)
     capsys.readouterr()
     assert main(["report", toy.ID, str(aug), "--out", str(out), "--keep", str(tmp_path / "rows.jsonl")]) == 0
     printed = capsys.readouterr().out
@@ -77,12 +77,14 @@ def test_report_on_the_toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caps
     assert page.count('src="data:image/png;base64,') == page.count("<img") == len(pictures)
     spreads = [side.cells.per_trajectory for side in (found.original, found.augmented)]
     arrow = " → ".join(f"{spread.median:.0f}" for spread in spreads)
-    label = "official, embedding.training.steps=5, inverse.training.steps=5, stitcher.segment=9, "
-    for words in (arrow, label, "profile smoke", "Progress against novelty"):
+    changes = "embedding.training.steps=5, inverse.training.steps=5, stitcher.training.steps=5, stitching.segment=9"
+    for words in (arrow, f"scots, {changes}", "profile smoke", "Progress against novelty"):
         assert words in page
     assert "Dynamic MSE" not in page
-    for command in unescape(page.split("<code>")[1].split("</code>")[0]).splitlines():
+    commands = unescape(page.split("<code>")[1].split("</code>")[0]).splitlines()
+    for command in commands:
         parse(command)
+    assert f"scots train hd --data {aug} --recorded {toy.ID} --out planner" in commands
 
     steps = Distribution.of(np.full(9, 2e-5))
     simulated = replace(found, dynamics=Dynamics(steps, steps, steps, steps, None))
@@ -92,12 +94,12 @@ def test_report_on_the_toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caps
 
     row = json.loads((tmp_path / "rows.jsonl").read_text())
     assert row["config"] == quick(data).to_dict()
-    assert row["config_fingerprint"] == quick(data).fingerprint()
-    assert row["changes"]["inverse.training.steps"] == 5
+    assert (row["augmenter"], row["profile"], row["seed"], row["changes"]) == ("scots", "smoke", 0, QUICK)
     assert row["augmented_trajectories"] == row["config"]["trajectories"] == len(made)
     assert row["augmented_cells"] == pytest.approx(found.augmented.cells.share)
 
 
+@pytest.mark.slow
 def test_report_without_models_has_what_needs_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
@@ -126,6 +128,7 @@ def test_report_without_models_has_what_needs_none(
     assert sorted(path.stem for path in (tmp_path / "again").glob("*.png")) == ["coverage", "trajectories"]
 
 
+@pytest.mark.slow
 def test_every_command_of_the_results_page_can_be_typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Every option is known, nothing that is needed is left out, and datasets and columns are those of the table."""
     monkeypatch.setenv("SCOTS_HOME", str(tmp_path))

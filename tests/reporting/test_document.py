@@ -168,6 +168,7 @@ def test_a_missing_picture_is_named(tmp_path: Path):
 
 
 @needs_browser
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [400, 1200])
 def test_a_browser_shows_it_on_phones_and_desktops(tmp_path: Path, width: int):
     words = f"{HOSTILE} {'unbreakable' * 20}"

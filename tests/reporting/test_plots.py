@@ -9,10 +9,11 @@ from matplotlib.collections import PolyCollection, QuadMesh
 from matplotlib.figure import Figure
 from PIL import Image
 
-from scots.augmenters.scots import augment, configure
+from scots.augmenters import AUGMENTERS
 from scots.core.errors import BadInput
 from scots.data.trajectories import Meta, Trajectories
-from scots.envs import toy
+from scots.datasets import toy
+from scots.datasets.specs import spec_of
 from scots.envs.maze import MAZES
 from scots.reporting import plots
 from scots.reporting.augmentation import augmentation_of
@@ -149,7 +150,7 @@ def test_coverage_has_one_scale_for_both():
 
 @pytest.mark.parametrize("columns", [1, 2])
 def test_a_dataset_with_one_position_column_is_drawn_against_the_step(columns: int):
-    data = toy.make(episodes=5).but_meta(position=(0, 1)[:columns])
+    data = toy.make(episodes=5).with_meta(position=(0, 1)[:columns])
     left, right = panels(dataset_figure(data, data.meta.position, "mine"))
     assert right.get_title() == "5 episodes, dots where they start"
     first = data.observations[: data.lengths[0]]
@@ -159,7 +160,7 @@ def test_a_dataset_with_one_position_column_is_drawn_against_the_step(columns: i
 
 
 def test_walls_are_drawn_where_they_are():
-    data = walks(3, 9).but_meta(environment="pointmaze-medium-v0")
+    data = walks(3, 9).with_meta(environment="pointmaze-medium-v0")
     for axes in panels(dataset_figure(data, (0, 1))):
         [walls] = [part for part in axes.collections if isinstance(part, PolyCollection) and part.get_zorder() == 0]
         centres = np.array([path.vertices[:4].mean(axis=0) for path in walls.get_paths()])
@@ -177,10 +178,13 @@ def corridor(tmp_path_factory: pytest.TempPathFactory) -> tuple[Trajectories, Tr
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SCOTS_HOME", str(tmp_path_factory.mktemp("home")))
         data = toy.make(episodes=40)
-        config = configure(data, "smoke").with_segment(9).changed({"encoder": "raw", "refine": False})
-        yield data, augment(data, config.but("inverse.training.steps", 2), workers=1)
+        scots = AUGMENTERS["scots"]
+        changes = {"stitching.segment": 9, "encoder": "raw", "refine": False, "inverse.training.steps": 2}
+        config = scots.configure(spec_of(data), "smoke").replace_all(changes)
+        yield data, scots.augment(data, config, seed=0, profile="smoke", workers=1)
 
 
+@pytest.mark.slow
 def test_latents_have_the_colours_of_their_positions(
     corridor: tuple[Trajectories, Trajectories], monkeypatch: pytest.MonkeyPatch
 ):
@@ -197,6 +201,7 @@ def test_latents_have_the_colours_of_their_positions(
     assert figure.get_suptitle() == f"60 states of {toy.ID}"
 
 
+@pytest.mark.slow
 def test_novelty_weights_share_starts_and_directions(corridor: tuple[Trajectories, Trajectories]):
     data, aug = corridor
     figure = novelty_figure(data, augmentation_of(data, aug).walker)

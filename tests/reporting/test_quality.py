@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from scots.augmenters import AUGMENTERS
 from scots.augmenters.embedding import RawState, TemporalDistance, TemporalDistanceConfig
 from scots.augmenters.scots import ScotsConfig
 from scots.core.config import Seeds
@@ -15,9 +16,10 @@ from scots.core.files import append_rows
 from scots.core.versions import code_version, now
 from scots.data.trajectories import Meta, Normalizer, Trajectories, concat, offsets_from_lengths
 from scots.datasets.collect import MazeWalker
+from scots.datasets.specs import SPECS
 from scots.envs.geodesic import Geodesic
 from scots.envs.maze import parse_maze
-from scots.envs.ogbench import PROTOCOLS, meta_of
+from scots.reporting.augmentation import augment_command
 from scots.reporting.metrics import (
     Distribution,
     Quantiles,
@@ -37,6 +39,7 @@ from scots.reporting.metrics import (
     simulate,
     simulator_of,
 )
+from scots.reporting.plots import report_figures
 from scots.reporting.quality import Quality, measure_quality
 from scots.reporting.quality_document import quality_row
 
@@ -288,11 +291,11 @@ def test_encoders_measure_distances_with_broadcasting(kind: str):
 @pytest.fixture(scope="module", params=["pointmaze-medium-stitch-v0", "antmaze-medium-stitch-v0"])
 def collected(request: pytest.FixtureRequest) -> Trajectories:
     """Three short episodes from the real simulator."""
-    protocol = PROTOCOLS[request.param].but("states", 40)
-    walker = MazeWalker(protocol, meta_of(protocol))
+    collection = SPECS[request.param].collection.replace_at("states", 40)
+    walker = MazeWalker(collection, collection.meta())
     episodes = [walker.episode(Seeds(0).stream("episode", n)).arrays for n in range(3)]
     arrays = {name: np.concatenate([e[name] for e in episodes]) for name in ("observations", "actions")}
-    return Trajectories(**arrays, offsets=offsets_from_lengths([40] * 3), meta=meta_of(protocol))
+    return Trajectories(**arrays, offsets=offsets_from_lengths([40] * 3), meta=collection.meta())
 
 
 @pytest.mark.mujoco
@@ -374,20 +377,19 @@ def test_an_encoder_that_is_given_adds_latent_cells():
 @pytest.mark.parametrize("position", [(), (0, 1), (1, 0)])
 def test_the_original_is_recognised_by_the_position_columns_it_was_stitched_with(position):
     """However they are given now: a file of one's own names none, `--position` is not asked for again."""
-    data = line()
-    step = {"origin": "stitched here", "config": ScotsConfig().to_dict(), "seed": 3}
-    step |= {"source": data.but_meta(position=position).fingerprint()}
-    aug = stitched(data, [0, 1, 2, 12, 13]).but_meta(provenance=(step,), position=position)
+    data, config = line(), ScotsConfig()
+    meta = AUGMENTERS["scots"].job(data.with_meta(position=position), config, 3, "laptop").meta
+    aug = stitched(data, [0, 1, 2, 12, 13], meta=meta)
     for given in ((), (0, 1), (1, 0)):
-        found = measure_quality(data.but_meta(position=given), aug).augmentation
-        assert (found.config_fingerprint, found.seed) == (ScotsConfig().fingerprint(), 3)
+        found = measure_quality(data.with_meta(position=given), aug).augmentation
+        assert (found.augmenter, found.config, found.seed) == ("scots", config.to_dict(), 3)
 
 
 def test_data_without_lineage_is_measured_by_what_needs_none():
     """Such as single transitions from a generative model: nothing is joined, and nothing tells what is repeated."""
     data = line()
     step = {"origin": "generated elsewhere", "config": {"steps": 3}, "seed": 0, "source": data.fingerprint()}
-    aug = transitions(data, range(9)).but_meta(provenance=(step,))
+    aug = transitions(data, range(9)).with_meta(provenance=(step,))
     found = measure_quality(data, aug)
     assert (found.joins, found.repeats, found.dynamics) == (None, None, None)
     assert (found.augmented.trajectories, found.augmented.states) == (9, 18)
@@ -397,6 +399,27 @@ def test_data_without_lineage_is_measured_by_what_needs_none():
     assert (row["join_ratio_position"], row["repeated_trajectories"]) == (None, None)
     assert "generated elsewhere" in repr(found)
     assert "repeated" not in repr(found)
+
+
+def test_data_of_another_augmenter_is_measured_and_named():
+    """One that this installation does not have: its settings are shown as it wrote them, its models are not sought."""
+    data = line()
+    step = {
+        "origin": "augmented here",
+        "augmenter": "mixup",
+        "profile": "laptop",
+        "seed": 4,
+        "source": data.fingerprint(),
+    }
+    step |= {"changes": {"share": 0.25}, "config": {"share": 0.25, "copies": 2}, "versions": {}}
+    aug = transitions(data, range(9)).with_meta(provenance=(step,))
+    found = measure_quality(data, aug)
+    assert found.augmentation.label == "mixup, share=0.25"
+    assert (found.joins, found.residual, found.calibration, found.augmented.latent) == (None, None, None, None)
+    row = quality_row(found)
+    assert (row["augmenter"], row["config"]) == ("mixup", {"share": 0.25, "copies": 2})
+    assert augment_command("line", found.augmentation, "aug.npz") is None
+    assert set(report_figures(data, aug, found)) == {"trajectories", "coverage"}
 
 
 @pytest.mark.mujoco
@@ -418,6 +441,6 @@ def test_only_what_cannot_be_compared_is_refused():
     with pytest.raises(BadInput, match="do not fit"):
         measure_quality(data[:1], stitched(data, [0, 1, 22, 23]))
     step = {"origin": "stitched here", "config": {}, "seed": 0, "source": "0123"}
-    other = stitched(data, [0, 1, 12]).but_meta(provenance=(step,))
+    other = stitched(data, [0, 1, 12]).with_meta(provenance=(step,))
     with pytest.raises(BadInput, match="fingerprint 0123"):
         measure_quality(data, other)

@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from scots.augmenters.scots import configure
+from scots.augmenters import AUGMENTERS
 from scots.core.errors import BadInput
 from scots.core.files import append_rows
-from scots.envs import toy
+from scots.datasets import toy
+from scots.datasets.specs import spec_of
 from scots.experiments.recipe import Recipe
 from scots.experiments.tables import TABLES
 from scots.reporting.augmentation import AugmentationSettings
@@ -46,25 +47,25 @@ def test_the_pages_show_one_profile_and_whole_tasks(tmp_path: Path):
 
 def test_every_training_has_its_own_times():
     """Tasks of both step limits are one evaluation; other evaluation seeds and changed recipes are left out."""
-    recipe = Recipe("official", "hd", "gciql")
+    recipe = Recipe("scots", "hd", "gciql")
     row = {"dataset": "maze", "recipe": recipe.to_dict(), "training_seed": 0, "seed": 0, "task": 1, "seconds": 30.0}
-    row["stages"] = {"augment": 60.0, "learner": 120.0}
+    row["stages"] = {"augment": 60.0, "planner": 120.0, "search": 12.0}
     rows = [
         row,
         row | {"max_steps": 2000},
         row | {"task": 2},
         row | {"seed": 1, "seconds": 999.0},
-        row | {"recipe": recipe.but("execution.lookahead", 5).to_dict(), "seconds": 999.0},
+        row | {"recipe": recipe.replace_at("following.lookahead", 5).to_dict(), "seconds": 999.0},
         row | {"training_seed": 1, "stages": {"collect": 6.0, **row["stages"]}},
     ]
     first, second = times_table(rows).rows
-    assert first == ["maze", "official", "hd + gciql", "0", "-", "1.0", "2.0", "-", "1.0", "4.0"]
-    assert second == ["maze", "official", "hd + gciql", "1", "0.1", "1.0", "2.0", "-", "0.5", "3.6"]
+    assert first == ["maze", "scots", "hd + gciql", "0", "-", "1.0", "0.2", "2.0", "-", "1.0", "4.2"]
+    assert second == ["maze", "scots", "hd + gciql", "1", "0.1", "1.0", "0.2", "2.0", "-", "0.5", "3.8"]
 
 
 def test_the_newest_row_of_a_result_counts(tmp_path: Path):
     path = tmp_path / "quality.jsonl"
-    line = '{{"dataset": "a", "config_fingerprint": "f", "profile": "p", "seed": {seed}, "x": {x}}}\n'
+    line = '{{"dataset": "a", "augmenter": "b", "config_fingerprint": "f", "profile": "p", "seed": {seed}, "x": {x}}}\n'
     path.write_text(line.format(seed=0, x=1) + line.format(seed=1, x=2) + line.format(seed=0, x=3))
     assert [(row["seed"], row["x"]) for row in read_rows(path, QUALITY_KEY)] == [(0, 3), (1, 2)]
     path.write_text(line.format(seed=0, x=1) + "garbage\n")
@@ -74,25 +75,32 @@ def test_the_newest_row_of_a_result_counts(tmp_path: Path):
 
 
 def test_rows_of_other_settings_are_shown_beside_each_other_with_the_commands_that_make_them(tmp_path: Path):
-    """Each was once shown as "official", and the last of them alone."""
-    data = toy.make(episodes=4)
+    """Each was once shown under one name, and the last of them alone."""
+    data, scots = toy.make(episodes=4), AUGMENTERS["scots"]
     row = json.loads((ROOT / "results" / "quality.jsonl").read_text().splitlines()[0])
-    usual = configure(data, "laptop", "official")
-    configs = [usual, usual.changed({"trajectories": 400}), usual.changed({"stitching.novelty_weight": 9.0})]
-    rows = [row | {"dataset": toy.ID} | AugmentationSettings.of_config(config, data, 0).to_dict() for config in configs]
-    append_rows(tmp_path / "quality.jsonl", rows)
+    usual = scots.configure(spec_of(data), "laptop")
+    configs = [
+        usual.replace_all(changes)
+        for changes in ({}, {"trajectories": 400}, {"stitching.novelty_weight": 9.0}, {"stitcher.depth": 9})
+    ]
+    steps = [scots.job(data, config, 0, "laptop").meta.augmentation for config in configs]
+    steps.append(steps[0] | {"augmenter": "mixup"})  # another that happens to have the same settings
+    made = [AugmentationSettings.of(data.with_meta(provenance=(step,))).to_dict() for step in steps]
+    rows = [row | {"dataset": toy.ID} | settings for settings in made]
+    append_rows(tmp_path / "quality.jsonl", [*rows, rows[0]])  # the first was measured again
     section = page(tmp_path).split("## Quality of augmented data")[1]
     shown = [line.split(" | ")[1] for line in section.splitlines() if line.startswith(f"| {toy.ID}")]
-    assert shown == ["official", "official, trajectories=400", "official, stitching.novelty_weight=9"]
+    changed = ("trajectories=400", "stitching.novelty_weight=9", "stitcher.depth=9")
+    assert shown == ["scots", *(f"scots, {change}" for change in changed), "mixup"]
     commands = [line for line in section.splitlines() if line.startswith("scots augment")]
     start = f"scots augment {toy.ID} --out {toy.ID}-augmented.npz"
-    assert commands == [start, f"{start} --trajectories 400", f"{start} --beta 9"]
+    assert commands == [start, f"{start} --trajectories 400", f"{start} --beta 9", f"{start} --set stitcher.depth=9"]
 
 
 def test_commands_name_the_datasets_columns_and_seeds_that_were_run(tmp_path: Path):
     """Rows of other seeds have another command: none claims more than what was run."""
     table, dataset = TABLES["candidates"], "pointmaze-medium-stitch-v0"
-    recipes = {column: recipe(dataset).plain(dataset, "laptop") for column, recipe in table.recipes.items()}
+    recipes = {column: table.recipe(column, dataset, "laptop") for column in table.columns}
     row = json.loads((ROOT / "results" / "evaluations.jsonl").read_text().splitlines()[0]) | {"dataset": dataset}
     rows = [
         row | {"recipe": recipes[column].to_dict(), "seed": seed, "training_seed": training_seed}

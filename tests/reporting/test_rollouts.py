@@ -16,40 +16,55 @@ from PIL import Image
 
 from scots.core.errors import BadInput
 from scots.data.trajectories import Array
-from scots.envs import toy
-from scots.envs.ogbench import PROTOCOLS, meta_of
-from scots.envs.vector import own_task, tasks_of
+from scots.datasets import toy
+from scots.datasets.specs import SPECS
+from scots.envs import tasks_of
+from scots.envs.base import Task
 from scots.evaluation import rollout as evaluation
-from scots.evaluation.control import Execution, GoalController, PointPolicy, SubgoalController
-from scots.evaluation.rollout import run
+from scots.evaluation.control import GoalController, PlanFollowing, PointPolicy, SubgoalController
+from scots.evaluation.rollout import run_episodes
+from scots.planners.base import CoarseToFine, Plan, Planner
 from scots.reporting.maps import save_figure
 from scots.reporting.rollouts import FRAMES, Rollout, camera_of, record, rollouts_figure, write_video
 
 TOY = toy.make(episodes=1).meta
-POINT = meta_of(PROTOCOLS["pointmaze-medium-stitch-v0"])
+POINT = SPECS["pointmaze-medium-stitch-v0"].collection.meta()
 
 
-class Straight:
-    """Plans of four positions near the straight line to the goal, joined by straight lines."""
+class Near:
+    """A bridge of evenly spaced positions on the straight line, some way off it between the ends."""
 
-    stride, spacings, horizon = 5, (10, 5, 1), 31
+    def __init__(self, tokens: int, spacing: int, noise: float = 0.0) -> None:
+        self.tokens, self.spacing, self._noise = tokens, spacing, noise
 
-    def outline(self, start: Array, goal: Array, rng: Sequence[np.random.Generator]) -> Array:
-        plans = _straight(np.stack([start, goal], axis=1), 3)
-        plans[:, 1:-1] += np.stack([own.normal(0, 0.2, size=(2, 2)) for own in rng])
-        return plans.astype(np.float32)
-
-    def infill(self, ends: Array, spacing: int, rng: Sequence[np.random.Generator]) -> Array:
-        return _straight(ends, 2 if spacing == 5 else 5)
-
-
-def _straight(ends: Array, stretches: int) -> Array:
-    share = np.linspace(0, 1, stretches + 1, dtype=np.float32)[None, :, None]
-    return ends[:, :1] * (1 - share) + ends[:, 1:] * share
+    def draw(self, ends: Array, rng: Sequence[np.random.Generator]) -> Array:
+        share = np.linspace(0, 1, self.tokens, dtype=np.float32)[None, :, None]
+        drawn = ends[:, :1] * (1 - share) + ends[:, 1:] * share
+        drawn[:, 1:-1] += np.stack([own.normal(0, self._noise, size=(self.tokens - 2, 2)) for own in rng])
+        drawn[:, [0, -1]] = ends
+        return drawn.astype(np.float32)
 
 
-def controller() -> SubgoalController:
-    return SubgoalController(Straight(), PointPolicy(), Execution(replan_every=10, lookahead=2), (0, 1))
+class Whole:
+    """A planner that is no bridge: it draws plans at once, and there is nothing to fill in."""
+
+    def plan(self, start: Array, goal: Array, seeds: Sequence[int]) -> list[Plan]:
+        bridge, rng = Near(31, 1, 0.1), [np.random.default_rng(seed) for seed in seeds]
+        drawn = bridge.draw(np.stack([start, goal], axis=1), rng)
+        return [Plan(positions, seed) for positions, seed in zip(drawn, seeds, strict=True)]
+
+    def fill_in(self, plans: Sequence[Plan], first: Sequence[int], last: Sequence[int]) -> None:
+        pass
+
+
+PLANNERS = {
+    "coarse to fine": CoarseToFine([Near(4, 10, 0.2), Near(3, 5, 0.1), Near(6, 1, 0.05)]),
+    "at once": Whole(),
+}
+
+
+def controller(planner: Planner = PLANNERS["coarse to fine"]) -> SubgoalController:
+    return SubgoalController(planner, PointPolicy(), PlanFollowing(replan_every=10, lookahead=2), (0, 1))
 
 
 def content(rollouts: list[Rollout]) -> list[tuple]:
@@ -63,21 +78,28 @@ def content(rollouts: list[Rollout]) -> list[tuple]:
     ]
 
 
-def test_records_tell_what_was_followed_and_change_nothing(monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize("planner", PLANNERS)
+def test_records_tell_what_was_followed_and_change_nothing(planner: str, monkeypatch: pytest.MonkeyPatch):
+    """Plans are recorded from end to end, also where an episode never walked them."""
     tasks = tasks_of(TOY)
-    rollouts = record(controller(), TOY, tasks, max_steps=35, seed=3)
-    plain = run(controller(), TOY, tasks, episodes=1, max_steps=35, seed=3, workers=1, record=True)
+    rollouts = record(controller(PLANNERS[planner]), TOY, tasks, max_steps=35, seed=3)
+    plain = run_episodes(
+        controller(PLANNERS[planner]), TOY, tasks, episodes=1, max_steps=35, seed=3, workers=1, record=True
+    )
     for rollout, episode in zip(rollouts, plain, strict=True):
         assert np.array_equal(rollout.episode.observations, episode.observations)
         assert list(rollout.plans) == list(range(0, episode.steps, 10))
         assert len(rollout.subgoals) == episode.steps
         for step, plan in rollout.plans.items():
+            assert plan.shape == (31, 2)
             assert np.isfinite(plan).all()
             np.testing.assert_allclose(plan[[0, -1]], [episode.observations[step], episode.goal], rtol=1e-6)
+        for step, subgoal in enumerate(rollout.subgoals):  # each is a position of the plan of its step, to the bit
+            assert (rollout.plan_at(step) == subgoal).all(axis=1).any()
         assert rollout.plan_at(9) is rollout.plans[0]
     assert any(rollout.plan_at(10) is rollout.plans[10] for rollout in rollouts if rollout.episode.steps > 10)
-    monkeypatch.setattr(evaluation, "TOGETHER", 2)
-    assert content(record(controller(), TOY, tasks, max_steps=35, seed=3)) == content(rollouts)
+    monkeypatch.setattr(evaluation, "EPISODES_TOGETHER", 2)
+    assert content(record(controller(PLANNERS[planner]), TOY, tasks, max_steps=35, seed=3)) == content(rollouts)
 
 
 def test_without_a_planner_there_is_the_path_alone():
@@ -123,7 +145,7 @@ def test_the_figure_shows_plan_subgoals_and_path():
 
 @pytest.mark.mujoco
 def test_the_figure_has_a_panel_per_task(tmp_path: Path):
-    tasks = (*tasks_of(POINT)[:3], own_task(POINT, (1, 1), (1, 2)))
+    tasks = (*tasks_of(POINT)[:3], Task(0, (1, 1), (1, 2)))
     rollouts = record(controller(), POINT, tasks, max_steps=40)
     assert [rollout.episode.success for rollout in rollouts] == [False, False, False, True]
     sizes = []
@@ -141,6 +163,7 @@ def test_the_figure_has_a_panel_per_task(tmp_path: Path):
 # ---------------------------------------------------------------------------------------------------------------- video
 
 
+@pytest.mark.slow
 def test_a_video_without_a_camera(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     rollouts = record(controller(), TOY, tasks_of(TOY)[:2], max_steps=12)
     write_video(rollouts, TOY, tmp_path / "video.gif")
@@ -151,6 +174,7 @@ def test_a_video_without_a_camera(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert [path.name for path in tmp_path.iterdir()] == ["video.gif"]
 
 
+@pytest.mark.slow
 @pytest.mark.mujoco
 def test_a_video_by_the_camera(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     if camera_of(POINT) is None:
@@ -169,7 +193,7 @@ def test_a_video_by_the_camera(tmp_path: Path, capsys: pytest.CaptureFixture[str
 @pytest.mark.parametrize("name", ["pointmaze-medium-stitch-v0", "antmaze-giant-stitch-v0"])
 def test_the_camera_sees_the_agent_where_it_is(name: str):
     """Two frames differ only around the two positions, by the camera's own measure of the floor."""
-    meta = meta_of(PROTOCOLS[name])
+    meta = SPECS[name].collection.meta()
     camera = camera_of(meta)
     if camera is None:
         pytest.skip("nothing can render here (on Debian: apt install libegl1)")
@@ -196,8 +220,8 @@ def test_the_camera_sees_the_agent_where_it_is(name: str):
 @pytest.mark.mujoco
 def test_no_graphics_is_no_failure():
     code = (
-        "from scots.reporting.rollouts import camera_of; from scots.envs.ogbench import PROTOCOLS, meta_of;"
-        "print(camera_of(meta_of(PROTOCOLS['pointmaze-medium-stitch-v0'])))"
+        "from scots.reporting.rollouts import camera_of; from scots.datasets.specs import SPECS;"
+        "print(camera_of(SPECS['pointmaze-medium-stitch-v0'].collection.meta()))"
     )
     environment = {**os.environ, "MUJOCO_GL": "disable"}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
