@@ -32,7 +32,7 @@ pytestmark = [pytest.mark.mujoco, pytest.mark.slow]
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SCOTS_HOME", "")  # which the demo sets for good: put back afterwards
-        patch.setattr(demo, "COLLECTION", demo.COLLECTION.resized(30))
+        patch.setattr(demo, "_COLLECTION", demo._COLLECTION.resized(30))
         patch.setitem(EPISODES, "laptop", 1)
         patch.setattr(plots, "LATENTS", 60)  # t-SNE takes its time
         own = {path: value for path, value in HARDLY.items() if not path.startswith("augmenter")}
