@@ -98,7 +98,7 @@ def test_records_tell_what_was_followed_and_change_nothing(planner: str, monkeyp
             assert (rollout.plan_at(step) == subgoal).all(axis=1).any()
         assert rollout.plan_at(9) is rollout.plans[0]
     assert any(rollout.plan_at(10) is rollout.plans[10] for rollout in rollouts if rollout.episode.steps > 10)
-    monkeypatch.setattr(evaluation, "EPISODES_TOGETHER", 2)
+    monkeypatch.setattr(evaluation, "_EPISODES_TOGETHER", 2)
     assert content(record(controller(PLANNERS[planner]), TOY, tasks, max_steps=35, seed=3)) == content(rollouts)
 
 
