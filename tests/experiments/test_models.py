@@ -414,3 +414,36 @@ def test_the_work_of_a_table_is_listed(capsys: pytest.CaptureFixture[str]):
     assert "pointmaze-giant-stitch-v0 · augment scots" in capsys.readouterr().out
     assert main(["table", "plans"]) == 2
     assert "table 'plans' is not one of planning" in capsys.readouterr().err
+
+
+def test_rows_of_parts_that_were_trained_alike_say_so(folders: dict[str, Path]):
+    row = evaluated(folders["hd"], folders["gciql"])[0]
+    assert (row.profile, row.training_seed) == ("smoke", 3)
+    assert set(row.artifacts) == {"planner", "agent"}
+
+
+@pytest.mark.parametrize("difference", ["profile", "seed", "data"])
+def test_rows_of_parts_that_were_trained_otherwise_pass_for_no_profile(
+    difference: str, folders: dict[str, Path], tmp_path: Path
+):
+    """A table shows the rows of a profile: an agent of another one must not slip in under the planner's."""
+    settings = {"profile": "smoke", "seed": 3, "changes": FEW}
+    settings |= {"profile": {"profile": "laptop"}, "seed": {"seed": 4}, "data": {}}[difference]
+    train_model("gciql", DATA[:30] if difference == "data" else DATA, folder=tmp_path / "agent", **settings)
+    row = evaluated(folders["hd"], tmp_path / "agent")[0]
+    alike = evaluated(folders["hd"], folders["gciql"])[0]
+    assert (row.profile, row.training_seed) != (alike.profile, alike.training_seed)
+    assert row.profile == ("smoke" if difference == "seed" else "custom")
+    assert row.training_seed == (None if difference == "seed" else 3)
+    assert row.artifacts["agent"] != alike.artifacts["agent"]
+    assert row.artifacts["planner"] == alike.artifacts["planner"]
+
+
+@pytest.mark.slow
+def test_other_data_than_what_was_stitched_makes_no_search_parts(stitched: Path, tmp_path: Path):
+    data = formats.read(stitched / "aug.npz")
+    with pytest.raises(BadInput, match="give the data that was augmented"):
+        train_model("hd", data, profile="smoke", folder=tmp_path / "hd", changes=FEW, recorded=DATA[:20])
+    renamed = DATA.with_meta(position=(1, 0))  # the columns are those of the augmentation
+    train_model("hd", data, profile="smoke", folder=tmp_path / "hd", changes=FEW, recorded=renamed)
+    assert (tmp_path / "hd" / "search" / "support.npz").exists()

@@ -102,10 +102,10 @@ def test_overrides_are_checked_when_they_are_resolved(path: str, value: Any, mes
     [
         (SCOTS, "learner.depth", "'learner.depth' is not a setting of augmenter, planner, agent, following, search"),
         (SCOTS, "beta", "no field 'beta'"),
-        (Recipe("scots", None, "crl"), "following.lookahead", "'following.lookahead' is of no use without a planner"),
-        (Recipe("scots", None, "crl"), "search.candidates", "'search.candidates' is of no use without a planner"),
-        (Recipe("scots", None, "crl"), "planner.waypoints", "'planner.waypoints' is of no use without a planner"),
-        (Recipe(None), "augmenter.refine", "'augmenter.refine' is of no use without an augmenter"),
+        (Recipe("scots", None, "crl"), "following.lookahead", "'following.lookahead' has no effect without a planner"),
+        (Recipe("scots", None, "crl"), "search.candidates", "'search.candidates' has no effect without a planner"),
+        (Recipe("scots", None, "crl"), "planner.waypoints", "'planner.waypoints' has no effect without a planner"),
+        (Recipe(None), "augmenter.refine", "'augmenter.refine' has no effect without an augmenter"),
     ],
 )
 def test_overrides_of_parts_that_are_not_there_are_named(recipe: Recipe, path: str, message: str):
@@ -176,3 +176,35 @@ def test_overrides_that_are_possible_only_together_are_kept_together():
     together = {"augmenter.refine": False, "augmenter.stitching.segment": 2}
     recipe = SCOTS.replace_all(together | {"augmenter.encoder": "temporal", "agent": "crl"})
     assert recipe.normalized(SPEC, "smoke") == Recipe("scots", "hd", "crl", together)
+
+
+def test_the_same_settings_have_one_identity_however_they_are_given():
+    """A whole number for a float, a part of a config or all of it."""
+    whole = SCOTS.resolve(SPEC, "smoke").planner.training.replace_at("steps", 5).to_dict()
+    ways = [
+        {"planner.training.steps": 5, "augmenter.stitching.novelty_weight": 4},
+        {"augmenter.stitching.novelty_weight": 4.0, "planner.training": whole},
+    ]
+    first, second = (replace(SCOTS, overrides=overrides).normalized(SPEC, "smoke") for overrides in ways)
+    assert first.to_json() == second.to_json()
+    assert first.overrides == {"augmenter.stitching.novelty_weight": 4.0, "planner.training.steps": 5}
+
+
+def test_plans_fit_what_an_overridden_augmenter_makes():
+    """Shorter trajectories have shorter plans, which is no change of the planner's settings."""
+    recipe = SCOTS.replace_at("augmenter.stitching.stitches", 10)
+    short, long = (one.resolve(POINT, "paper").planner.waypoints for one in (recipe, SCOTS))
+    assert short < long
+    assert recipe.normalized(POINT, "paper") == recipe
+
+
+def test_only_planners_with_bridges_are_searched_by_default(monkeypatch: pytest.MonkeyPatch):
+    class Whole(PLANNERS["hd"]):
+        name, has_bridges = "whole", False
+
+    monkeypatch.setitem(PLANNERS, "whole", Whole)
+    recipe = Recipe("scots", "whole", "gciql")
+    assert recipe.resolve(SPEC, "laptop").search == SearchConfig()
+    assert recipe.replace_at("search.candidates", 4).resolve(SPEC, "laptop").search == SearchConfig(4)
+    with pytest.raises(BadInput, match="whole draws plans as a whole"):
+        recipe.replace_at("search.bisect", True).resolve(SPEC, "laptop")

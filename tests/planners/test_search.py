@@ -8,7 +8,16 @@ import pytest
 from scots.core.errors import BadInput
 from scots.data.support import Support
 from scots.data.trajectories import Array, Meta, Trajectories
-from scots.planners.search import LENGTH_COST, BestOf, PlanCost, PlanSearch, SearchConfig, concatenate
+from scots.planners.base import Plan
+from scots.planners.search import (
+    LENGTH_COST,
+    BestOf,
+    PlanCost,
+    PlanSearch,
+    SearchConfig,
+    WholePlanSearch,
+    concatenate,
+)
 
 STRIDE = 8
 
@@ -229,6 +238,34 @@ def test_a_planner_with_one_bridge_is_searched_as_a_whole():
     assert [len(asked) for asked in bridge.asked] == [3]
     planner.fill_in([plan], [0], [20])
     assert len(bridge.asked) == 1
+
+
+class Guessing:
+    """A planner of whole plans: one seed in two goes through the wall, the others around it."""
+
+    def plan(self, start: Array, goal: Array, seeds: Sequence[int]) -> list[Plan]:
+        around = [
+            np.repeat(np.array([a, (20.25, 0.25), (20.25, 8.25), b]), 5, axis=0)
+            for a, b in zip(start, goal, strict=False)
+        ]
+        through = [
+            np.stack([a + share * (b - a) for share in np.linspace(0, 1, 20)])
+            for a, b in zip(start, goal, strict=False)
+        ]
+        chosen = [around[n] if seed % 2 else through[n] for n, seed in enumerate(seeds)]
+        return [Plan(positions.astype(np.float32), seed) for positions, seed in zip(chosen, seeds, strict=False)]
+
+    def fill_in(self, plans: Sequence[Plan], first: Sequence[int], last: Sequence[int]) -> None:
+        pass
+
+
+def test_whole_plans_are_searched_where_a_planner_has_no_bridges():
+    starts, goals = np.full((6, 2), (18, 0.25)), np.full((6, 2), (18, 8.25))
+    found = WholePlanSearch(Guessing(), Lanes(), recorded(), SearchConfig(8)).plan(starts, goals, range(6))
+    assert len(found) == 6
+    assert all(plan.positions[:, 0].max() > 20 for plan in found)
+    alone = WholePlanSearch(Guessing(), Lanes(), recorded(), SearchConfig(8)).plan(starts[:1], goals[:1], [3])
+    np.testing.assert_array_equal(alone[0].positions, found[3].positions)
 
 
 # ----------------------------------------------------------------------------------------------------------- mending

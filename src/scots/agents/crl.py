@@ -1,4 +1,4 @@
-"""Contrastive reinforcement learning (Eysenbach et al., 2022): critics that tell reached goals, DDPG+BC actor."""
+"""Contrastive reinforcement learning (Eysenbach et al., 2022): critics classify reached goals, DDPG+BC actor."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """From plans and policies to actions, for many episodes side by side.
 
-A controller keeps the state of every episode it drives. What an episode gets never depends on which others run beside
-it: its randomness is derived from a seed of its own.
+A controller keeps the state of every episode it drives. The plans of an episode never depend on which others run beside
+it: they are drawn with a seed of its own. Policies that sample share one generator; ours act by their mean.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -59,6 +59,8 @@ class Subject:
     reference_returns: tuple[float, float] | None = None
     following: dict[str, Any] | None = None
     search: dict[str, Any] | None = None
+    stages: dict[str, float] = field(default_factory=dict)  # wall time of what came before, where it is known
+    artifacts: dict[str, str] = field(default_factory=dict)  # stage -> key of what it made
 
 
 def evaluate(
@@ -69,8 +71,6 @@ def evaluate(
     limits: Sequence[int] = (),
     seed: int = 0,
     workers: int | None = None,
-    stages: dict[str, float] | None = None,
-    artifacts: dict[str, str] | None = None,
 ) -> list[EvalResult]:
     """Rows of every task, by default all, under every step limit, by default those of the dataset.
 
@@ -96,8 +96,8 @@ def evaluate(
         commit=code_version(),
         date=now(),
         seconds=round((time.monotonic() - begin) / len(tasks), 2),
-        stages=stages or {},
-        artifacts=artifacts or {},
+        stages=subject.stages,
+        artifacts=subject.artifacts,
     )
     own = {task: [episode for episode in finished if episode.task == task] for task in tasks}
     return [row(**_outcome(own[task], task, limit, subject)) for limit in limits for task in tasks]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self, cast
@@ -24,12 +25,12 @@ from scots.datasets.loading import known_meta
 from scots.datasets.specs import DatasetSpec, spec_of, spec_of_meta
 from scots.evaluation.control import Controller, GoalController, PlanFollowing, SubgoalController
 from scots.evaluation.results import Subject
-from scots.experiments.recipe import Recipe, default_search
+from scots.experiments.recipe import Recipe, check_search, default_search
 from scots.models.cache import load_or_train, model_folder, train
-from scots.models.training import Model
+from scots.models.training import Model, identity
 from scots.planners import PLANNERS
 from scots.planners.base import BridgingPlanner, Planner, PlannerModel
-from scots.planners.search import PlanSearch, SearchConfig
+from scots.planners.search import PlanSearch, SearchConfig, WholePlanSearch
 
 # ------------------------------------------------------------------------------------------------------------- search
 
@@ -77,12 +78,13 @@ class SearchParts:
         """Read what `save` wrote."""
         return cls(TemporalDistance.load(folder / "embedding"), Support.load(folder / "support.npz"))
 
-    def search(self, planner: Planner, config: SearchConfig) -> PlanSearch:
-        """A planner that searches for the best of another's plans."""
-        if not hasattr(planner, "bridges"):
-            raise BadInput(f"{type(planner).__name__} draws plans as a whole, so they cannot be searched part by part")
+    def search(self, planner: PlannerModel, config: SearchConfig) -> Planner:
+        """A planner that searches for the best of another's plans, part by part where that is possible."""
+        check_search(type(planner), config)
         encoder = PositionEmbedding(self.embedding, self.embedding.meta.position)
-        return PlanSearch(cast(BridgingPlanner, planner), encoder, self.support, config)
+        if planner.has_bridges:
+            return PlanSearch(cast(BridgingPlanner, planner), encoder, self.support, config)
+        return WholePlanSearch(planner, encoder, self.support, config)
 
 
 def embedding_config(augmentation: Any, spec: DatasetSpec, profile: Profile) -> TemporalDistanceConfig:
@@ -159,18 +161,19 @@ def _configured(name: str, data: Trajectories, profile: Profile) -> tuple[type[M
 def _save_search_parts(
     folder: Path, data: Trajectories, recorded: Trajectories | None, profile: Profile, seed: int
 ) -> None:
-    stitched = stitched_by(data.meta)
+    stitched, augmentation = stitched_by(data.meta), data.meta.augmentation
     if recorded is not None:
-        if stitched and stitched.source != recorded.fingerprint():
+        recorded = recorded.with_meta(position=data.meta.position)  # as it was when it was augmented
+        if augmentation and augmentation["source"] != recorded.fingerprint():
             raise BadInput(
-                f"the planner's data was stitched from data of fingerprint {stitched.source}, that of --recorded is "
-                f"{recorded.fingerprint()}: give the data that was stitched"
+                f"the planner's data was augmented from data of fingerprint {augmentation['source']}, that of "
+                f"--recorded is {recorded.fingerprint()}: give the data that was augmented"
             )
         config = embedding_config(stitched.config if stitched else None, spec_of(recorded), profile)
         SearchParts.of(recorded, config, stitched.seed if stitched else seed).save(folder / "search")
     elif stitched and (embedding := stitched.embedding()) and (support := stitched.support()):
         SearchParts(embedding, support).save(folder / "search")
-    elif data.meta.augmentation is not None:
+    elif augmentation is not None:
         console.print(
             "plan search will not be possible with this planner: the cache has no embedding of its recorded data; "
             "--recorded DATA makes one",
@@ -231,7 +234,7 @@ def subject_of(
             _check_environment(part, meta)
     spec = spec_of_meta(meta, columns=len(meta.columns), episode_states=0)  # nothing here depends on these two
     following = PlanFollowing.configure(spec) if planner else None
-    search = default_search(model.profile, model.meta.augmentation is not None) if planner else None
+    search = default_search(type(planner), model.profile, model.meta.augmentation is not None) if planner else None
     settings = {"following": following, "search": search}
     for path, value in (changes or {}).items():
         part_name, _, rest = path.partition(".")
@@ -239,19 +242,59 @@ def subject_of(
             raise BadInput(f"{path!r} is not a setting of how plans are followed or searched for")
         settings[part_name] = config.replace_at(rest, value)
     following, search = settings["following"], settings["search"]  # type: ignore[assignment]
+    trained = _trained_parts(planner, policy)
     saved = planner.folder / "search" if planner and planner.folder and search and search.is_on else None
     parts = SearchParts.load(saved) if saved and SearchParts.are_in(saved) else None
     return Subject(
         controller=build_controller(planner, policy, following, search, parts),
         meta=meta,
         recipe=_recipe_of(planner, policy, spec, following, search).to_dict(),
-        profile=model.profile or "custom",
-        training_seed=model.seed,
+        profile=_shared(part.profile for part in trained) or "custom",
+        training_seed=_shared(part.seed for part in trained),
         step_limits=spec.step_limits,
         reference_returns=spec.reference_returns,
         following=following.to_dict() if following else None,
         search=search.to_dict() if search else None,
+        artifacts={part.name: part.identity for part in trained},
     )
+
+
+@dataclass(frozen=True)
+class _TrainedPart:
+    """What a row tells of one part of what was trained."""
+
+    name: str
+    profile: str | None
+    seed: int | None
+    identity: str  # a hash of all that decided it
+
+
+def _trained_parts(planner: PlannerModel | None, agent: Agent) -> list[_TrainedPart]:
+    """The models and the augmentation behind them, with the profile and seed of each.
+
+    An agent that follows plans should have learned from the recorded data: one that has not is of no profile.
+    """
+    parts = [_TrainedPart("agent", agent.profile, agent.seed, _hashed(identity(agent)))]
+    if planner:
+        parts.append(_TrainedPart("planner", planner.profile, planner.seed, _hashed(identity(planner))))
+    augmentation = (planner or agent).meta.augmentation
+    recorded = planner.data_fingerprint if planner else agent.data_fingerprint
+    if augmentation:
+        made, recorded = json.dumps(augmentation, sort_keys=True), augmentation["source"]
+        parts.append(_TrainedPart("augment", augmentation["profile"], augmentation["seed"], _hashed(made)))
+    if planner and agent.data_fingerprint != recorded:
+        parts[0] = replace(parts[0], profile=None)
+    return parts
+
+
+def _hashed(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _shared(values: Iterable[Any]) -> Any:
+    """The value that all have, or None."""
+    first, *others = values
+    return first if all(value == first for value in others) else None
 
 
 def _parts(model: Model, agent: Model | None) -> tuple[PlannerModel | None, Agent]:
@@ -272,7 +315,7 @@ def _check_environment(model: Model, meta: Meta) -> None:
     """Refuse a model that was trained for another environment or dataset: its scales mean nothing there."""
     own, name = model.meta, type(model).__name__
     fits = model.sizes.get("observation", len(meta.columns)) == len(meta.columns)
-    if own.environment is None and own.dataset is None and fits:
+    if own.environment is None and own.dataset in (None, meta.dataset) and fits:
         return  # it does not know; whoever names the dataset does
     if own.environment != meta.environment:
         known = own.environment or "an unknown environment"
@@ -299,7 +342,8 @@ def _recipe_of(
         assert search is not None
         changes["planner"] = planner.changes
         changes["following"] = following.changes_from(PlanFollowing.configure(spec))
-        changes["search"] = search.changes_from(default_search(trained.profile, augmentation is not None))
+        default = default_search(type(planner), planner.profile, augmentation is not None)
+        changes["search"] = search.changes_from(default)
     return Recipe(
         augmenter=augmentation["augmenter"] if augmentation else None,
         planner=planner.name if planner else None,

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
@@ -273,8 +273,8 @@ class Pipeline:
 
     @cached_property
     def _defaults(self) -> Settings:
-        """The settings of the recipe without its overrides."""
-        return replace(self.recipe, overrides={}).resolve(self.spec, self.run.profile)
+        """The settings of the recipe before its overrides."""
+        return self.recipe.defaults(self.spec, self.run.profile)
 
     @property
     def data(self) -> Trajectories:
@@ -309,13 +309,7 @@ class Pipeline:
         self.complete()
         path = self._rows_path()
         if not path.exists():
-            found = evaluate(
-                self.subject,
-                episodes=EPISODES[self.run.profile],
-                seed=self.run.seed,
-                stages=self.seconds(),
-                artifacts={name: stage.key() for name, stage in self.stages.items()},
-            )
+            found = evaluate(self.subject, episodes=EPISODES[self.run.profile], seed=self.run.seed)
             with atomic(path) as temporary:
                 append_rows(temporary, [row.to_dict() for row in found])
         return [EvalResult.from_dict(json.loads(line)) for line in path.read_text().splitlines()]
@@ -334,6 +328,8 @@ class Pipeline:
             reference_returns=self.spec.reference_returns,
             following=settings.following.to_dict() if settings.following else None,
             search=settings.search.to_dict() if settings.search else None,
+            stages=self.seconds(),
+            artifacts={name: stage.key() for name, stage in self.stages.items()},
         )
 
     def _controller(self) -> Controller:
@@ -344,6 +340,11 @@ class Pipeline:
 
     def _rows_path(self) -> Path:
         """Where the rows of the evaluation are or will be."""
-        keys = [stage.key() for stage in self.stages.values()]
-        key = key_of("evaluate", self.recipe.to_json(), self.run.profile, str(self.run.seed), *keys)
+        run, settings = self.run, self.settings
+        decided = [
+            self.recipe.to_json(),
+            *(config.to_json() for config in (settings.following, settings.search) if config),
+            f"{run.profile}, seed {run.seed}, {EPISODES[run.profile]} episodes, limits {self.spec.step_limits}",
+        ]
+        key = key_of("evaluate", *decided, *(stage.key() for stage in self.stages.values()))
         return artifact_folder("evaluate", key) / "rows.jsonl"

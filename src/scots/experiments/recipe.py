@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -14,6 +13,7 @@ from scots.core.errors import BadInput
 from scots.datasets.specs import DatasetSpec
 from scots.evaluation.control import PlanFollowing
 from scots.planners import PLANNERS
+from scots.planners.base import PlannerModel
 from scots.planners.search import SearchConfig
 
 SEARCH: dict[str, SearchConfig] = {
@@ -28,7 +28,7 @@ _PARTS = ("augmenter", "planner", "agent", "following", "search")
 
 @dataclass(frozen=True)
 class Settings:
-    """A recipe resolved for a dataset and a profile: the config of every part; None for a part that it has not."""
+    """A recipe resolved for a dataset and a profile: the config of every part; None for parts the recipe lacks."""
 
     augmenter: Any | None
     planner: Any | None
@@ -41,7 +41,7 @@ class Settings:
 class Recipe(Config):
     """From data to actions: an augmenter, a planner with the agent that follows its plans, or an agent by itself.
 
-    A planner learns from the augmented data and its agent from the recorded data, whose actions were really taken; an
+    A planner learns from the augmented data and its agent from the recorded data, whose actions were executed; an
     agent by itself learns from the augmented data. Overrides are typed when the recipe is resolved:
     `recipe.replace_at("augmenter.stitching.novelty_weight", 4)`.
     """
@@ -64,9 +64,9 @@ class Recipe(Config):
             if part not in _PARTS:
                 raise BadInput(f"{path!r} is not a setting of {', '.join(_PARTS)}")
             if part == "augmenter" and self.augmenter is None:
-                raise BadInput(f"{path!r} is of no use without an augmenter")
+                raise BadInput(f"{path!r} has no effect without an augmenter")
             if part in ("planner", "following", "search") and self.planner is None:
-                raise BadInput(f"{path!r} is of no use without a planner")
+                raise BadInput(f"{path!r} has no effect without a planner")
 
     @property
     def actor(self) -> str:
@@ -81,33 +81,61 @@ class Recipe(Config):
 
     def resolve(self, spec: DatasetSpec, profile: Profile) -> Settings:
         """The config of every part for a dataset at a profile's scale, with the overrides applied and checked."""
-        augmenter = augmenter_of(self.augmenter) if self.augmenter else None
-        augmentation = self._changed("augmenter", augmenter.configure(spec, profile)) if augmenter else None
-        states = augmenter.episode_states(augmentation, spec) if augmenter else spec.episode_states
-        planner = PLANNERS[self.planner].configure(spec, states, profile) if self.planner else None
-        return Settings(
-            augmenter=augmentation,
-            planner=self._changed("planner", planner) if planner else None,
-            agent=self._changed("agent", AGENTS[self.agent].configure(spec, profile)),
-            following=self._changed("following", PlanFollowing.configure(spec)) if planner else None,
-            search=self._changed("search", default_search(profile, augmenter is not None)) if planner else None,
-        )
+        return self._resolved(spec, profile)[0]
+
+    def defaults(self, spec: DatasetSpec, profile: Profile) -> Settings:
+        """The same before the overrides; plans still fit what the augmenter makes with its overrides."""
+        return self._resolved(spec, profile)[1]
 
     def normalized(self, spec: DatasetSpec, profile: Profile) -> Self:
-        """The same recipe without overrides that change nothing: equal runs have equal recipes."""
-        settings, needed = self.resolve(spec, profile), dict(self.overrides)
-        for path in self.overrides:
-            fewer = {name: value for name, value in needed.items() if name != path}
-            with suppress(BadInput):  # an override that makes another possible is needed
-                if replace(self, overrides=fewer).resolve(spec, profile) == settings:
-                    needed = fewer
-        return replace(self, overrides=needed)
+        """The same recipe with one override for every setting that is not the default: equal runs, equal recipes."""
+        settings, defaults = self._resolved(spec, profile)
+        overrides = {
+            f"{part}.{path}": value
+            for part in _PARTS
+            if (config := getattr(settings, part)) is not None
+            for path, value in config.changes_from(getattr(defaults, part)).items()
+        }
+        return replace(self, overrides=overrides)
+
+    def _resolved(self, spec: DatasetSpec, profile: Profile) -> tuple[Settings, Settings]:
+        """The settings with the overrides, and without."""
+        augmenter = augmenter_of(self.augmenter) if self.augmenter else None
+        augmentation = augmenter.configure(spec, profile) if augmenter else None
+        states = augmenter.episode_states(self._changed("augmenter", augmentation), spec) if augmenter else None
+        planner = PLANNERS[self.planner] if self.planner else None
+        defaults = Settings(
+            augmenter=augmentation,
+            planner=planner.configure(spec, states or spec.episode_states, profile) if planner else None,
+            agent=AGENTS[self.agent].configure(spec, profile),
+            following=PlanFollowing.configure(spec) if planner else None,
+            search=default_search(planner, profile, augmenter is not None) if planner else None,
+        )
+        settings = Settings(**{part: self._changed(part, getattr(defaults, part)) for part in _PARTS})
+        if planner and settings.search:
+            check_search(planner, settings.search)
+        return settings, defaults
 
     def _changed(self, part: str, config: Any) -> Any:
         changes = {path: value for path, value in self.overrides.items() if path.partition(".")[0] == part}
-        return config.replace_all({path.partition(".")[2]: value for path, value in changes.items()})
+        return (
+            config.replace_all({path.partition(".")[2]: value for path, value in changes.items()})
+            if changes
+            else config
+        )
 
 
-def default_search(profile: str | None, augmented: bool) -> SearchConfig:
-    """How plans are searched for: as the profile says on augmented data; baselines draw one plan, as published."""
-    return SEARCH.get(profile or "", SearchConfig()) if augmented else SearchConfig()
+def default_search(planner: type[PlannerModel], profile: str | None, augmented: bool) -> SearchConfig:
+    """How plans are searched for: as the profile says where parts of plans can be searched, on augmented data.
+
+    Baselines draw one plan, as published.
+    """
+    return SEARCH.get(profile or "", SearchConfig()) if augmented and planner.has_bridges else SearchConfig()
+
+
+def check_search(planner: type[PlannerModel], search: SearchConfig) -> None:
+    """Refuse to mend or bisect the plans of a planner that draws them as a whole."""
+    if (search.mend or search.bisect) and not planner.has_bridges:
+        raise BadInput(
+            f"{planner.name} draws plans as a whole: search.mend and search.bisect need one that has bridges"
+        )

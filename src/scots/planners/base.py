@@ -113,6 +113,7 @@ class PlannerModel(Model):
     """Base of every planner that is trained."""
 
     name: ClassVar[str]  # in the registry
+    has_bridges: ClassVar[bool] = False  # its plans can be searched part by part: it is a `BridgingPlanner`
 
     @classmethod
     @abstractmethod

@@ -165,6 +165,7 @@ class HierarchicalDiffuser(PlannerModel):
     """Plans from position to position: waypoints first, then the steps between them."""
 
     name = "hd"
+    has_bridges = True
     config_class = HierarchicalDiffuserConfig
 
     def __init__(self, config: HierarchicalDiffuserConfig, sizes: dict[str, int]) -> None:

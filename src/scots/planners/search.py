@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
-from scots.core.config import Config
+from scots.core.config import Config, Seeds
 from scots.core.errors import BadInput
 from scots.data.support import Support
 from scots.data.trajectories import Array
-from scots.planners.base import Bridge, BridgingPlanner, CoarseToFine, Rngs
+from scots.planners.base import Bridge, BridgingPlanner, CoarseToFine, Plan, Planner, Rngs
 
 _PROBES = 5  # points on the line between two waypoints that are looked up in the support
 _NEAR_STEPS = (
@@ -213,6 +213,27 @@ class PlanSearch(CoarseToFine):
         """Steps from each position (N, P) to the one after the next (N - 2,)."""
         latents = self._cost.encoder.encode(positions)
         return self._cost.encoder.distance(latents[:-2], latents[2:])
+
+
+class WholePlanSearch:
+    """A planner that owns another, draws several whole plans with it and keeps the cheapest."""
+
+    def __init__(self, planner: Planner, encoder: PositionEncoder, support: Support, config: SearchConfig) -> None:
+        self._planner, self._candidates = planner, config.candidates
+        self._cost = PlanCost(encoder, support, line_steps=1)
+
+    def plan(self, start: Array, goal: Array | None, seeds: Sequence[int]) -> list[Plan]:
+        """The cheapest of the candidates for each start (B, P), filled in."""
+        own_seeds = [Seeds(seed).integer("candidate", n) for seed in seeds for n in range(self._candidates)]
+        goals = None if goal is None else np.repeat(goal, self._candidates, axis=0)
+        drawn = self._planner.plan(np.repeat(start, self._candidates, axis=0), goals, own_seeds)
+        self._planner.fill_in(drawn, [0] * len(drawn), [len(plan.positions) for plan in drawn])
+        costs = [float(self._cost.cost(plan.positions[None], spacing=1)[0]) for plan in drawn]
+        groups = np.reshape(costs, (len(start), self._candidates))
+        return [drawn[row * self._candidates + int(best)] for row, best in enumerate(groups.argmin(axis=1))]
+
+    def fill_in(self, plans: Sequence[Plan], first: Sequence[int], last: Sequence[int]) -> None:
+        """Nothing: candidates are compared whole, so the plans are filled in already."""
 
 
 def concatenate(first: Array, second: Array, steps: Callable[[Array], Array]) -> Array:
