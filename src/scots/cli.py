@@ -35,14 +35,14 @@ class Doctor:
 
 @dataclass(frozen=True)
 class Augment:
-    """Stitch the short trajectories of a dataset into long, diverse ones. The same command continues after a kill."""
+    """Augment a dataset: short trajectories in, long and diverse ones out. The same command continues after a kill."""
 
     data: DatasetName
     """Dataset id, file or folder."""
     out: Path
     """File to write; its -val twin is written beside it."""
     augmenter: str = "scots"
-    """Which augmenter: scots follows the official code, scots-paper the text of the paper where they differ."""
+    """Which augmenter: scots follows the official code, scots-paper the paper's text; a wrong name lists all."""
     profile: ProfileName = "laptop"
     """Scale: seconds, under an hour on two cores, or the paper's own (a GPU)."""
     trajectories: int | None = None
@@ -133,7 +133,7 @@ class Train:
     """Train a planner or an agent on a dataset, recorded or augmented. The same command continues after a kill."""
 
     model: Positional[Annotated[str, arg(metavar="MODEL")]]
-    """What to train: a planner (hd) or an agent (gciql, crl)."""
+    """What to train: a planner or an agent by name, such as hd or gciql; a wrong name lists all."""
     data: Annotated[str, arg(metavar="DATA")]
     """Dataset id, file or folder."""
     out: Path

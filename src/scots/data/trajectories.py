@@ -1,7 +1,7 @@
 """`Trajectories`: the one data type that crosses every stage, with its windows, goals and normaliser.
 
 Shape letters used in the whole package: B batch, N rows, E episodes, T time, H segment (states), S stitches,
-K candidates, M memory, O observation, A action, Z latent, D planned columns.
+K candidates, M memory, O observation, A action, Z latent, P position columns.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Every dataset by id: where it comes from, and all published settings for it, in one typed table.
 
 Sources: [S] the official code of SCoTS, [O] OGBench's hyper-parameters and protocol, [P] the paper.
-Nothing else in the package looks at the words of a dataset id. Data without a row gets settings derived from the data.
+Nothing else in the package chooses settings by the words of a dataset id. Data without a row gets the defaults, with
+plans and networks sized by its episodes and columns.
 """
 
 from __future__ import annotations
@@ -115,8 +116,8 @@ class DatasetSpec(Config):
         """The settings that depend on the dataset, in one line."""
         plan = "plans as long as an episode" if self.waypoints is None else f"plans of {self.waypoints} waypoints"
         return (
-            f"episodes of {self.episode_states} states, {self.stitches} stitches, {plan}, discount {self.discount}, "
-            f"controller {self.controller}"
+            f"episodes of {self.episode_states} states, {self.columns} columns (measured); {self.stitches} stitches, "
+            f"{plan}, discount {self.discount}, controller {self.controller} (defaults)"
         )
 
 

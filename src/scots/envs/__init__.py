@@ -1,4 +1,4 @@
-"""Environments: one file each, one line each in `ENVIRONMENTS`. Simulators are imported only in this room."""
+"""Environments: one file each, one line each in `ENVIRONMENTS`. Simulators are imported here."""
 
 from __future__ import annotations
 

@@ -113,10 +113,10 @@ def augment(
 
 
 def _announced_spec(data: Trajectories) -> DatasetSpec:
-    """The settings for a dataset; those that are derived from it are printed."""
+    """The settings for a dataset; where none are published, they are printed."""
     spec = spec_of(data)
     if not spec.is_published:
-        console.print(f"settings derived from the data: {spec.summary()}", soft_wrap=True)
+        console.print(f"no published settings for this data: {spec.summary()}", soft_wrap=True)
     return spec
 
 

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scots import datasets as sources
 from scots.augmenters.embedding import StateEncoder
 from scots.augmenters.refinement import InverseDynamics
 from scots.core.config import Config, Seeds
 from scots.data.inspection import position_columns
 from scots.data.trajectories import Normalizer, Trajectories
+from scots.datasets import data_path, load
 from scots.envs.maze import Maze, maze_of
 from scots.reporting.augmentation import AugmentationSettings, augmentation_of
 from scots.reporting.metrics import (
@@ -157,8 +157,8 @@ def _residual(data: Trajectories, inverse: InverseDynamics | None, rng: np.rando
     if inverse is None:
         return None
     twin = f"{data.meta.dataset}-val"
-    held_out = sources.data_path(twin).exists()
-    return measure_residual(sources.load(twin) if held_out else data, inverse, held_out, _RESIDUAL_TRANSITIONS, rng)
+    held_out = data_path(twin).exists()
+    return measure_residual(load(twin) if held_out else data, inverse, held_out, _RESIDUAL_TRANSITIONS, rng)
 
 
 def _calibration(
