@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,13 +15,18 @@ from scots.experiments.recipe import Recipe
 from scots.experiments.tables import TABLES
 from scots.reporting.augmentation import AugmentationSettings
 from scots.reporting.results_page import results_document, times_table, updated_readme
-from scots.reporting.rows import QUALITY_KEY, read_rows
+from scots.reporting.rows import EVALUATION_KEY, QUALITY_KEY, append_new_rows, newest, read_rows
 
 ROOT = Path(__file__).parents[2]
 
 
 def page(folder: Path) -> str:
     return results_document(folder).markdown()
+
+
+def an_evaluation() -> dict[str, Any]:
+    """A row that the page shows."""
+    return json.loads((ROOT / "results" / "evaluations.jsonl").read_text().splitlines()[0])
 
 
 def test_the_page_is_not_stale():
@@ -45,6 +51,40 @@ def test_the_pages_show_one_profile_and_whole_tasks(tmp_path: Path):
     assert page(tmp_path) != before
 
 
+@pytest.mark.parametrize("other", [{"episodes": 2}, {"origin": "downloaded"}])
+def test_a_later_row_of_another_experiment_replaces_none(other: dict[str, Any]):
+    row = an_evaluation()
+    later = row | {"successes": 0, "date": "2999-01-01T00:00:00+00:00"} | other
+    assert newest([row, later], EVALUATION_KEY) == [row, later]
+
+
+def test_a_later_row_of_few_episodes_leaves_the_page_as_it_is(tmp_path: Path):
+    """The cell once vanished."""
+    append_rows(tmp_path / "evaluations.jsonl", [an_evaluation()])
+    before = page(tmp_path)
+    append_rows(tmp_path / "evaluations.jsonl", [an_evaluation() | {"episodes": 2, "successes": 0}])
+    assert page(tmp_path) == before
+
+
+def test_rows_that_were_kept_before_are_not_added_again(tmp_path: Path):
+    """An older row once came back after a newer one of the same result."""
+    path = tmp_path / "evaluations.jsonl"
+    older = an_evaluation() | {"date": "2026-01-01T00:00:00+00:00", "successes": 1}
+    newer = older | {"date": "2026-01-02T00:00:00+00:00", "successes": 2}
+    for rows in ([older], [newer], [older], [older, newer]):
+        append_new_rows(path, rows)
+    assert read_rows(path, EVALUATION_KEY) == [older, newer]
+
+
+def test_the_newest_row_is_that_of_the_latest_date_wherever_it_stands():
+    first = an_evaluation() | {"date": None, "successes": 1}
+    undated = {name: value for name, value in first.items() if name != "date"} | {"successes": 2}
+    older, newer = ({**first, "date": f"2026-01-0{day}T00:00:00+00:00", "successes": 2 + day} for day in (1, 2))
+    assert newest([newer, older, undated, first], EVALUATION_KEY) == [newer]
+    assert newest([older, first], EVALUATION_KEY) == [older]
+    assert newest([first, undated], EVALUATION_KEY) == [undated]  # of equal ones the last
+
+
 def test_every_training_has_its_own_times():
     """Tasks of both step limits are one evaluation; other evaluation seeds and changed recipes are left out."""
     recipe = Recipe("scots", "hd", "gciql")
@@ -67,7 +107,8 @@ def test_the_newest_row_of_a_result_counts(tmp_path: Path):
     path = tmp_path / "quality.jsonl"
     line = '{{"dataset": "a", "augmenter": "b", "config_fingerprint": "f", "profile": "p", "seed": {seed}, "x": {x}}}\n'
     path.write_text(line.format(seed=0, x=1) + line.format(seed=1, x=2) + line.format(seed=0, x=3))
-    assert [(row["seed"], row["x"]) for row in read_rows(path, QUALITY_KEY)] == [(0, 3), (1, 2)]
+    rows = newest(read_rows(path, QUALITY_KEY), QUALITY_KEY)
+    assert [(row["seed"], row["x"]) for row in rows] == [(0, 3), (1, 2)]
     path.write_text(line.format(seed=0, x=1) + "garbage\n")
     with pytest.raises(BadInput, match="line 2"):
         read_rows(path, QUALITY_KEY)

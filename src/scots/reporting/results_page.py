@@ -18,7 +18,7 @@ from scots.experiments.tables import TABLES, ResultTable
 from scots.reporting.augmentation import AugmentationSettings, augment_command
 from scots.reporting.document import Block, Commands, Document, Paragraph, Section, TableBlock, short_number
 from scots.reporting.metrics import NEAR_CELLS
-from scots.reporting.rows import EVALUATION_KEY, PLANS_KEY, QUALITY_KEY, Row, identity, read_rows
+from scots.reporting.rows import EVALUATION_KEY, PLANS_KEY, QUALITY_KEY, Row, identity, newest, read_rows
 from scots.reporting.success import comparison_table, rows_of
 
 _PROFILE = "laptop"
@@ -40,7 +40,8 @@ table are those that measured its rows."""
 def _evaluation_rows(folder: Path) -> list[Row]:
     """The evaluations that the pages show: those of one profile with all episodes of a task."""
     rows = read_rows(folder / "evaluations.jsonl", EVALUATION_KEY)
-    return [row for row in rows if row["profile"] == _PROFILE and row["episodes"] == EPISODES[_PROFILE]]
+    shown = [row for row in rows if row["profile"] == _PROFILE and row["episodes"] == EPISODES[_PROFILE]]
+    return newest(shown, EVALUATION_KEY)
 
 
 def _success_notes(rows: Sequence[Row]) -> list[Block]:
@@ -245,7 +246,8 @@ def _quality(rows: Sequence[Row]) -> list[Block]:
 def results_document(folder: Path) -> Document:
     """All results, from the rows in a folder."""
     evaluations = _evaluation_rows(folder)
-    quality = read_rows(folder / "quality.jsonl", QUALITY_KEY)
+    quality = newest(read_rows(folder / "quality.jsonl", QUALITY_KEY), QUALITY_KEY)
+    plans = newest(read_rows(folder / "plans.jsonl", PLANS_KEY), PLANS_KEY)
     tables = [
         Section(
             table.title, [Commands(_table_commands(name, table, evaluations)), comparison_table(table, evaluations)]
@@ -256,7 +258,7 @@ def results_document(folder: Path) -> Document:
         Section("Success rates", _success_notes(evaluations)),
         *tables,
         Section("Time", [Paragraph(_time_note()), times_table(evaluations)]),
-        *_plans(read_rows(folder / "plans.jsonl", PLANS_KEY)),
+        *_plans(plans),
         Section("Quality of augmented data", _quality(quality) if quality else []),
     ]
     return Document("Results", _LEAD, sections)

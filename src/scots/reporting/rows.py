@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,27 +13,41 @@ from scots.core.files import append_rows
 Row = dict[str, Any]
 
 QUALITY_KEY = ("dataset", "augmenter", "profile", "seed", "config_fingerprint")
-EVALUATION_KEY = ("dataset", "recipe", "profile", "training_seed", "seed", "task", "max_steps", "following", "search")
+EVALUATION_KEY = (
+    *("dataset", "origin", "recipe", "profile", "training_seed", "following", "search"),
+    *("seed", "task", "episodes", "max_steps"),
+)
 PLANS_KEY = ("study", "dataset", "variant")
 """Fields that tell one result from another; of rows that agree in all of them the newest counts."""
 
 
 def read_rows(path: Path, key: Sequence[str]) -> list[Row]:
-    """The rows of a JSONL file, of each result the newest; none if there is no file."""
+    """All rows of a JSONL file, each with the fields of the key; none if there is no file."""
     if not path.exists():
         return []
-    newest: dict[str, Row] = {}
+    rows = []
     for number, line in enumerate(path.read_text().splitlines(), start=1):
         try:
             row = json.loads(line)
-            newest[identity(row, key)] = row
+            identity(row, key)
         except (json.JSONDecodeError, KeyError, TypeError) as error:
             raise BadInput(f"{path}: line {number} is not a result row ({error})") from error
-    return list(newest.values())
+        rows.append(row)
+    return rows
+
+
+def newest(rows: Iterable[Row], key: Sequence[str]) -> list[Row]:
+    """Of each result the row with the latest date; one without a date is older, and of equal ones the last counts."""
+    found: dict[str, Row] = {}
+    for row in rows:
+        name = identity(row, key)
+        if name not in found or _date(row) >= _date(found[name]):
+            found[name] = row
+    return list(found.values())
 
 
 def append_new_rows(path: Path, rows: Sequence[Row]) -> None:
-    """Add those evaluation rows to a JSONL file that it does not hold yet."""
+    """Add those evaluation rows to a JSONL file that none of its lines holds yet."""
     present = read_rows(path, EVALUATION_KEY)
     append_rows(path, [row for row in rows if row not in present])
 
@@ -41,3 +55,7 @@ def append_new_rows(path: Path, rows: Sequence[Row]) -> None:
 def identity(row: Row, key: Sequence[str]) -> str:
     """The values of the key's fields as one string."""
     return json.dumps([row[name] for name in key], sort_keys=True)
+
+
+def _date(row: Row) -> str:
+    return row.get("date") or ""  # ISO 8601 in UTC: sorted as text
