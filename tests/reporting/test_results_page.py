@@ -10,12 +10,13 @@ from scots.augmenters import AUGMENTERS
 from scots.core.errors import BadInput
 from scots.core.files import append_rows
 from scots.datasets import toy
-from scots.datasets.specs import spec_of
+from scots.datasets.specs import SPECS, spec_of
 from scots.experiments.recipe import Recipe
 from scots.experiments.tables import TABLES
 from scots.reporting.augmentation import AugmentationSettings
 from scots.reporting.results_page import results_document, times_table, updated_readme
 from scots.reporting.rows import EVALUATION_KEY, QUALITY_KEY, append_new_rows, newest, read_rows
+from scots.reporting.success import rows_of
 
 ROOT = Path(__file__).parents[2]
 
@@ -27,6 +28,14 @@ def page(folder: Path) -> str:
 def an_evaluation() -> dict[str, Any]:
     """A row that the page shows."""
     return json.loads((ROOT / "results" / "evaluations.jsonl").read_text().splitlines()[0])
+
+
+def a_row_of(table: str, column: str, dataset: str) -> dict[str, Any]:
+    """A row of a cell, with the settings of today."""
+    recipe = TABLES[table].recipe(column, dataset, "laptop")
+    settings = recipe.resolve(SPECS[dataset], "laptop")
+    made = {"recipe": recipe, "following": settings.following, "search": settings.search}
+    return an_evaluation() | {"dataset": dataset} | {name: config.to_dict() for name, config in made.items()}
 
 
 def test_the_page_is_not_stale():
@@ -141,10 +150,8 @@ def test_rows_of_other_settings_are_shown_beside_each_other_with_the_commands_th
 def test_commands_name_the_datasets_columns_and_seeds_that_were_run(tmp_path: Path):
     """Rows of other seeds have another command: none claims more than what was run."""
     table, dataset = TABLES["candidates"], "pointmaze-medium-stitch-v0"
-    recipes = {column: table.recipe(column, dataset, "laptop") for column in table.columns}
-    row = json.loads((ROOT / "results" / "evaluations.jsonl").read_text().splitlines()[0]) | {"dataset": dataset}
     rows = [
-        row | {"recipe": recipes[column].to_dict(), "seed": seed, "training_seed": training_seed}
+        a_row_of("candidates", column, dataset) | {"seed": seed, "training_seed": training_seed}
         for column, seed, training_seed in (
             ("SCoTS, 1", 0, 0),
             ("SCoTS, 2", 0, 0),
@@ -162,6 +169,17 @@ def test_commands_name_the_datasets_columns_and_seeds_that_were_run(tmp_path: Pa
         f"{start} 'SCoTS, 1' --seeds 0 --training-seed 7 {end}",
         f"{start} 'SCoTS, 4' --seeds 0 3 {end}",
     ]
+
+
+@pytest.mark.parametrize("change", [("search", "candidates", 3), ("following", "lookahead", 7)])
+def test_a_cell_shows_only_rows_of_the_settings_that_its_recipe_has_today(change: tuple[str, str, Any]):
+    """Rows of former settings under the same recipe were once averaged with those of today."""
+    table, dataset = TABLES["planning"], "pointmaze-medium-stitch-v0"
+    row = a_row_of("planning", "SCoTS", dataset)
+    part, name, value = change
+    former = row | {part: row[part] | {name: value}, "seed": 1}
+    assert rows_of(table, "SCoTS", dataset, [row, former]) == [row]
+    assert rows_of(table, "CD", dataset, [row, former]) == []
 
 
 def test_a_folder_without_rows_has_a_page_too(tmp_path: Path):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from scots.core.config import Profile
 from scots.datasets.specs import SPECS
 from scots.evaluation.results import EvalResult
 from scots.experiments.tables import ResultTable
@@ -14,6 +15,8 @@ from scots.reporting.document import Strong, TableBlock
 from scots.reporting.rows import Row
 
 _BOOTSTRAP_DRAWS = 10_000
+_SHOWN = ("recipe", "following", "search")
+"""Fields that all rows of a cell have in common."""
 
 
 @dataclass(frozen=True)
@@ -67,10 +70,23 @@ def comparison_table(table: ResultTable, rows: Sequence[Row]) -> TableBlock:
 
 
 def rows_of(table: ResultTable, column: str, dataset: str, rows: Sequence[Row], limit: int | None = None) -> list[Row]:
-    """The rows that a table's column shows for a dataset: those of its recipe, under one step limit or any."""
+    """The rows that a table's column shows for a dataset, under one step limit or any.
+
+    Those of its recipe that followed and searched for plans as the recipe says today: settings change with the code.
+    """
     own = [row for row in rows if row["dataset"] == dataset and limit in (None, row["max_steps"])]
-    recipes = {profile: table.recipe(column, dataset, profile) for profile in {row["profile"] for row in own}}
-    return [row for row in own if (recipe := recipes[row["profile"]]) and row["recipe"] == recipe.to_dict()]
+    shown = {profile: _shown(table, column, dataset, profile) for profile in {row["profile"] for row in own}}
+    return [row for row in own if {name: row[name] for name in _SHOWN} == shown[row["profile"]]]
+
+
+def _shown(table: ResultTable, column: str, dataset: str, profile: Profile) -> Row | None:
+    """What rows of a cell have in common; None where only others have published."""
+    recipe = table.recipe(column, dataset, profile)
+    if recipe is None:
+        return None
+    settings = recipe.resolve(SPECS[dataset], profile)
+    parts = (recipe, settings.following, settings.search)
+    return {name: part.to_dict() if part else None for name, part in zip(_SHOWN, parts, strict=True)}
 
 
 def _cell(ours: Sequence[Row], published: str | None) -> Strong | str:
