@@ -182,6 +182,16 @@ def test_a_cell_shows_only_rows_of_the_settings_that_its_recipe_has_today(change
     assert rows_of(table, "CD", dataset, [row, former]) == []
 
 
+def test_the_page_says_which_commits_made_rows_and_which_only_stored_them(tmp_path: Path):
+    path = tmp_path / "evaluations.jsonl"
+    append_rows(path, [an_evaluation() | {"commit": "0123456789ab"}])
+    assert "Commits that made the rows: `0123456789ab`." in page(tmp_path)
+    assert "stored" not in page(tmp_path)
+    append_rows(path, [an_evaluation() | {"commit": "stored in ba9876543210", "seed": 9}])
+    assert "`0123456789ab`. Commits that stored rows" in page(tmp_path)
+    assert '"stored in": `ba9876543210`.' in " ".join(page(tmp_path).split())
+
+
 def test_a_folder_without_rows_has_a_page_too(tmp_path: Path):
     text = page(tmp_path)
     assert "(100±0)" in text  # the published numbers stand alone

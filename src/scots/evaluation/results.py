@@ -39,8 +39,8 @@ class EvalResult(Config):
     search: dict[str, Any] | None  # how plans were searched for
     origin: str  # of the training data
     versions: dict[str, str]
-    commit: str  # of the code
-    date: str
+    commit: str  # of the code; "stored in ..." if only the commit that added the row is known
+    date: str | None  # of the evaluation, if it is known
     seconds: float  # wall time of the evaluation, shared out over its tasks
     stages: dict[str, float]  # wall time of what came before, where it is known
     artifacts: dict[str, str]  # stage -> key of what it made, a hash of all that went into it

@@ -26,12 +26,14 @@ _PROFILE = "laptop"
 _STAGES = ("collect", "augment", "search", "planner", "agent")
 _LINE_KEY = ("dataset", "recipe", "training_seed")
 """Fields of an evaluation row that decide the stages before the evaluation."""
+_STORED = "stored in "
+"""What the commit of a row begins with if it is not known which code made it, only which commit added the row."""
 _TABLE_BEGIN, _TABLE_END = "<!-- results: made by `make results` -->", "<!-- end of results -->"
 _PAPER_HOURS = {"augment": 9.3, "planner": 18, "agent": 2.5}
 """What the paper reports for its stages, on an A10 GPU."""
 
 _LEAD = """Made by `make results` from the rows in `results/`; a test fails if this page is stale. The commands above a
-table are those that measured its rows."""
+table measure its rows."""
 
 
 # ------------------------------------------------------------------------------------------------------------- success
@@ -44,19 +46,38 @@ def _evaluation_rows(folder: Path) -> list[Row]:
     return newest(shown, EVALUATION_KEY)
 
 
+def _commits_note(rows: Sequence[Row]) -> list[Block]:
+    """Which code made rows, as far as they say."""
+    commits = sorted({row["commit"] for row in rows if row.get("commit")})
+    made = [commit for commit in commits if not commit.startswith(_STORED)]
+    stored = [commit.removeprefix(_STORED) for commit in commits if commit.startswith(_STORED)]
+    sentences = []
+    if made:
+        sentences.append(f"Commits that made the rows: {_listed(made)}.")
+    if stored:
+        sentences.append(f"""Commits that stored rows, which say "{_STORED.strip()}": {_listed(stored)}. Such a row was
+            made by code at or before that commit, before random streams were renamed: its command gives new draws of
+            the same experiment.""")
+    return [Paragraph(" ".join(sentences))] if sentences else []
+
+
+def _listed(commits: Sequence[str]) -> str:
+    return ", ".join(f"`{commit}`" for commit in commits)
+
+
 def _success_notes(rows: Sequence[Row]) -> list[Block]:
     """How to read the tables of success rates, as far as it holds of all rows."""
-    measured = f"""Success rate in per cent: the mean over tasks and evaluation seeds ({EPISODES[_PROFILE]} episodes of
-        each task per seed), and its 95 % bootstrap interval over episodes, which has no width where all episodes end
-        alike. In brackets the paper's mean ± standard deviation over five seeds. `steps` is the step limit of an
-        episode: {REGISTERED_LIMIT} is OGBench's; a larger one is that of the paper's reference code, with which its
-        numbers were made."""
+    measured = f"""Success rate in per cent: the mean over tasks, evaluation seeds and trainings
+        ({EPISODES[_PROFILE]} episodes of each task per seed and training), and its 95 % bootstrap interval over
+        episodes, which has no width where all episodes end alike. In brackets the paper's mean ± standard deviation
+        over five seeds. `steps` is the step limit of an episode: {REGISTERED_LIMIT} is OGBench's; a larger one is that
+        of the paper's reference code, with which its numbers were made."""
     origins = " or ".join(f'"{origin}"' for origin in sorted({row["origin"] for row in rows}))
     drawn = {augmented: _plans_drawn(rows, augmented) for augmented in (True, False)}
     made = f"""Profile `{_PROFILE}`; origin of the training data: {origins}. Unless a column says otherwise, a planner
         that was trained on augmented data draws {drawn[True]} at a time and searches for the best, one that was trained
         on recorded data draws {drawn[False]}."""
-    return [Paragraph(measured), Paragraph(made)] if rows else [Paragraph(measured)]
+    return [Paragraph(measured), Paragraph(made), *_commits_note(rows)] if rows else [Paragraph(measured)]
 
 
 def _plans_drawn(rows: Sequence[Row], augmented: bool) -> str:
@@ -112,7 +133,7 @@ def times_table(rows: Sequence[Row]) -> TableBlock:
         recipe = Recipe.from_dict(first["recipe"])
         made = [first["dataset"], recipe.augmenter or "recorded", recipe.actor, str(first["training_seed"])]
         lines.append([*made, *minutes])
-    return TableBlock(["dataset", "data", "what acts", "training seed", *_STAGES, "evaluation", "total"], lines)
+    return TableBlock(["dataset", "data", "policy", "training seed", *_STAGES, "evaluation", "total"], lines)
 
 
 # --------------------------------------------------------------------------------------------------------------- plans
@@ -125,8 +146,8 @@ _STUDIES = {
     "candidates": "The trained planner by the number of candidates, of which it keeps the best",
 }
 
-_PLANS_NOTE = """A plan is clean if none of its positions lies inside a wall: over random pairs of states, and over the
-starts and goals of each task in turn. Time is that of one core."""
+_PLANS_NOTE = """A plan is collision-free if none of its positions lies inside a wall: over random pairs of states, and
+over the starts and goals of each task in turn. Time is that of one core."""
 
 
 def _plans(rows: Sequence[Row]) -> list[Section]:
@@ -137,6 +158,7 @@ def _plans(rows: Sequence[Row]) -> list[Section]:
             [
                 Commands(_plans_commands(dataset, own)),
                 Paragraph(_PLANS_NOTE),
+                *_commits_note(own),
                 *(_plans_table(own, study) for study in _STUDIES if any(row["study"] == study for row in own)),
             ],
         )
@@ -159,7 +181,14 @@ def _plans_commands(dataset: str, rows: Sequence[Row]) -> list[str]:
 
 def _plans_table(rows: Sequence[Row], study: str) -> TableBlock:
     """One study of plans; columns that none of its rows fills are left out."""
-    header = ["variant", "clean, random pairs", "clean, by task", "positions in walls", "training steps", "time"]
+    header = [
+        "variant",
+        "collision-free, random pairs",
+        "collision-free, by task",
+        "positions in walls",
+        "training steps",
+        "time",
+    ]
     own = [row for row in rows if row["study"] == study]
     lines = []
     for row in own:
@@ -176,12 +205,12 @@ def _plans_table(rows: Sequence[Row], study: str) -> TableBlock:
 # ------------------------------------------------------------------------------------------------------------- quality
 
 
-_QUALITY_NOTE = f"""A row is what its command made at its commit: the settings of a recipe change with the code. Arrows
-lead from the original to the augmented data or, at joins, from before to after refinement. The step ratio divides the
-median length of refined steps at joins by that inside segments. Dynamic MSE is the squared distance between the next
-state and where the simulator gets by the labelled action: its median, and its 90 % quantile in brackets. The rank
-correlation is that of latent distance with the length of the shortest path, for pairs of states at most {NEAR_CELLS}
-maze cells apart."""
+_QUALITY_NOTE = f"""A row is what its command made at or before its commit: the settings of a recipe change with the
+code. Arrows lead from the original to the augmented data or, at joins, from before to after refinement. The step ratio
+divides the median length of refined steps at joins by that inside segments. Dynamic MSE is the squared distance between
+the next state and the state the simulator reaches under the labelled action: its median, and its 90 % quantile in
+brackets. The rank correlation is that of latent distance with the length of the shortest path, for pairs of states at
+most {NEAR_CELLS} maze cells apart."""
 
 _QUALITY_COLUMNS: dict[str, Callable[[Row], str]] = {
     "dataset": lambda row: f"{row['dataset']}",
