@@ -31,7 +31,7 @@ class EvalResult(Config):
     task: int
     episodes: int
     max_steps: int
-    successes: int
+    successes: int | None  # None: the task has no goal, only its return counts
     steps: float | None  # median to success, if there was any
     mean_return: float | None  # undiscounted sum of rewards within the limit
     normalized_return: float | None  # 0 for a random and 100 for an expert policy, where both are known
@@ -110,7 +110,7 @@ def _outcome(episodes: Sequence[Episode], task: Task, limit: int, subject: Subje
     return {
         "task": task.number,
         "max_steps": limit,
-        "successes": len(steps),
+        "successes": None if all(episode.goal is None for episode in episodes) else len(steps),
         "steps": float(np.median(steps)) if steps else None,
         "mean_return": mean_return,
         "normalized_return": _normalized(mean_return, subject.reference_returns),

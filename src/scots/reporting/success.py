@@ -1,4 +1,4 @@
-"""Success rates with their intervals, by task and beside the published numbers."""
+"""Success rates with their intervals, or returns, by task and beside the published numbers."""
 
 from __future__ import annotations
 
@@ -40,22 +40,38 @@ def success_rate(rows: Sequence[Row]) -> SuccessRate:
     return SuccessRate(float(rate.mean()), float(low), float(high))
 
 
+def outcome(rows: Sequence[Row]) -> str:
+    """The success rate of rows, or their mean return where there is no goal to reach."""
+    counted = [row for row in rows if row["successes"] is not None]
+    return str(success_rate(counted)) if counted else _mean_return(rows)
+
+
+def _mean_return(rows: Sequence[Row]) -> str:
+    mean = np.mean([row["mean_return"] for row in rows])
+    normalized = [row["normalized_return"] for row in rows]
+    return f"return {mean:.1f}" + ("" if None in normalized else f" ({np.mean(normalized):.1f} normalised)")
+
+
 def success_table(rows: Sequence[EvalResult]) -> TableBlock:
-    """Successes of every task under every step limit, and the success rate over all tasks."""
+    """Successes of every task under every step limit, and the success rate over all tasks; returns without a goal."""
     limits = sorted({row.max_steps for row in rows})
     lines: list[list[str]] = []
     for task in sorted({row.task for row in rows}):
         own = {row.max_steps: row for row in rows if row.task == task}
         steps = own[limits[-1]].steps
-        counts = (f"{own[limit].successes} of {own[limit].episodes}" for limit in limits)
-        lines.append([str(task), *counts, "-" if steps is None else f"{steps:.0f}"])
-    overall = (success_rate([row.to_dict() for row in rows if row.max_steps == limit]) for limit in limits)
-    lines.append(["all, %", *map(str, overall), ""])
+        cells = (_count(own[limit]) for limit in limits)
+        lines.append([str(task), *cells, "-" if steps is None else f"{steps:.0f}"])
+    overall = (outcome([row.to_dict() for row in rows if row.max_steps == limit]) for limit in limits)
+    lines.append(["all" if all(row.successes is None for row in rows) else "all, %", *overall, ""])
     return TableBlock(["task", *(f"within {limit}" for limit in limits), "median steps"], lines)
 
 
+def _count(row: EvalResult) -> str:
+    return _mean_return([row.to_dict()]) if row.successes is None else f"{row.successes} of {row.episodes}"
+
+
 def comparison_table(table: ResultTable, rows: Sequence[Row]) -> TableBlock:
-    """A table of the paper: our success rates where there are rows, the published numbers in brackets beside them."""
+    """A table of the paper: our results where there are rows, the published numbers in brackets beside them."""
     lines: list[list[object]] = []
     for dataset, published in table.published.items():
         for limit in SPECS[dataset].step_limits:
@@ -91,4 +107,4 @@ def _shown(table: ResultTable, column: str, dataset: str, profile: Profile) -> R
 
 def _cell(ours: Sequence[Row], published: str | None) -> Strong | str:
     beside = f"({published})" if published else ""
-    return Strong(str(success_rate(ours)), beside) if ours else beside
+    return Strong(outcome(ours), beside) if ours else beside

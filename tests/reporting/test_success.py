@@ -1,0 +1,62 @@
+"""Cells of result tables: success rates, and returns where there is no goal to succeed in."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from scots.datasets import toy
+from scots.envs import tasks_of
+from scots.evaluation import results
+from scots.evaluation.results import EvalResult, Subject
+from scots.evaluation.rollout import Episode
+from scots.experiments.tables import TABLES
+from scots.reporting.success import comparison_table, success_table
+
+ROWS = (Path(__file__).parents[2] / "results" / "evaluations.jsonl").read_text().splitlines()
+
+
+def a_row(**changes: Any) -> EvalResult:
+    return EvalResult.from_dict(json.loads(ROWS[0]) | changes)
+
+
+def test_tasks_with_goals_show_successes():
+    table = success_table([a_row(task=1, successes=50, steps=40.0), a_row(task=2, successes=0, steps=None)])
+    assert table.rows == [["1", "50 of 50", "40"], ["2", "0 of 50", "-"], ["all, %", "50.0 [50.0, 50.0]", ""]]
+
+
+def test_tasks_without_goals_show_returns():
+    """They once showed no successes, as if each episode had failed."""
+    without = {"successes": None, "steps": None}
+    rows = [
+        a_row(task=task, mean_return=mean, normalized_return=share, **without)
+        for task, mean, share in ((1, 812.31, 63.12), (2, 800.0, 60.0))
+    ]
+    assert success_table(rows).rows == [
+        ["1", "return 812.3 (63.1 normalised)", "-"],
+        ["2", "return 800.0 (60.0 normalised)", "-"],
+        ["all", "return 806.2 (61.6 normalised)", ""],
+    ]
+    unknown = success_table([a_row(mean_return=5.0, normalized_return=None, **without)])
+    assert [line[1] for line in unknown.rows] == ["return 5.0"] * 2
+    row = json.loads(ROWS[0]) | without | {"mean_return": 5.0, "normalized_return": 50.0}
+    shown = comparison_table(TABLES["replanning"], [row]).markdown()
+    assert "**return 5.0 (50.0 normalised)**" in shown
+
+
+@pytest.mark.parametrize(
+    ("goals", "successes"), [((None, None), None), ((None, np.ones(2)), 1), ((np.ones(2),) * 2, 1)]
+)
+def test_successes_are_counted_where_there_are_goals(
+    monkeypatch: pytest.MonkeyPatch, goals: Any, successes: int | None
+):
+    meta = toy.make(episodes=1).meta
+    (task,) = tasks_of(meta, [1])
+    rewards = np.full(3, 2.0)
+    done = [Episode(task, n, goal is not None and n == 1, 3, rewards, goal, None) for n, goal in enumerate(goals)]
+    monkeypatch.setattr(results, "run_episodes", lambda *_, **__: done)
+    subject = Subject(None, meta, {}, "smoke", 0, (5,), reference_returns=(0.0, 12.0))
+    (row,) = results.evaluate(subject, [task], episodes=2)
+    assert (row.successes, row.mean_return, row.normalized_return) == (successes, 6.0, 50.0)
