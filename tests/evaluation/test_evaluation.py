@@ -255,7 +255,7 @@ def test_returns_are_sums_within_the_limit_and_normalized_where_it_is_known_how(
         [(0 + 0.5 + 7) / 9, 0.5 * (0 + 1 + 2 + 3 + 4 + 5 + 6 + 7 + 7) / 9]
     )
     assert [row.normalized_return for row in rows] == [pytest.approx(25 * (row.mean_return + 1)) for row in rows]
-    assert [(row.successes, row.steps) for row in rows] == [(0, None)] * 2
+    assert [(row.successes, row.steps) for row in rows] == [(None, None)] * 2
     (unknown,) = evaluate(subject(Runner(), ledge), episodes=1, workers=1)
     assert unknown.normalized_return is None
 

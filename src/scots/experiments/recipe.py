@@ -70,7 +70,7 @@ class Recipe(Config):
 
     @property
     def actor(self) -> str:
-        """What acts, in a word or two: "hd + gciql"."""
+        """The policy in a word or two: "hd + gciql"."""
         return f"{self.planner} + {self.agent}" if self.planner else self.agent
 
     def replace_all(self, changes: Mapping[str, Any]) -> Self:
