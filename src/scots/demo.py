@@ -51,7 +51,7 @@ def main(folder: Path) -> int:
     if not source.is_done:
         with record_time(source.folder):
             source.run()
-    pipelines = {name: Pipeline(Run(_COLLECTION.id, recipe)) for name, recipe in RECIPES.items()}
+    pipelines = {name: Pipeline(Run(_COLLECTION.id, recipe), _COLLECTION) for name, recipe in RECIPES.items()}
     rows = {name: pipeline.rows() for name, pipeline in pipelines.items()}
     path = folder / "report.html"
     demo_document(pipelines, rows, folder).write_html(path)

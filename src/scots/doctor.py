@@ -24,7 +24,7 @@ from scots.envs.rendering import choose_gl_backend, is_headless
 Status = Literal["ok", "missing", "warning"]
 
 _STYLES: dict[Status, str] = {"ok": "green", "missing": "red", "warning": "yellow"}
-_FIRST_COMMAND = "scots data collect pointmaze-medium-stitch-v0 --episodes 500"
+_FIRST_COMMAND = "scots data collect pointmaze-medium-stitch-v0 --episodes 500 --out part.npz"
 _DEVELOPMENT_EXTRA = "dev"
 _OTHER_PACKAGES = ("accelerate", "diffusers", "faiss-cpu")  # versions that explain differences between machines
 _EGL_REMEDY = "install the EGL library (on Debian and Ubuntu: apt install libegl1)"

@@ -105,7 +105,7 @@ def test_low_memory_and_disk_give_a_warning(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_datasets_are_counted_and_decide_the_next_command(tmp_path: Path) -> None:
     assert check_named("datasets").detail.startswith("0 in ")
-    assert next_command() == "scots data collect pointmaze-medium-stitch-v0 --episodes 500"
+    assert next_command() == "scots data collect pointmaze-medium-stitch-v0 --episodes 500 --out part.npz"
     add_dataset(tmp_path / "home", "pointmaze-giant-stitch-v0")
     add_dataset(tmp_path / "home", "antmaze-large-explore-v0")
     assert check_named("datasets").detail == f"2 in {tmp_path / 'home' / 'data'}, 4.0 kB"

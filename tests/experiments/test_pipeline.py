@@ -11,11 +11,11 @@ import pytest
 from scots.cli import main
 from scots.core.errors import BadInput
 from scots.data import formats
-from scots.datasets import toy
+from scots.datasets import data_path, toy
 from scots.datasets.specs import SPECS
 from scots.evaluation.results import EvalResult
 from scots.experiments import pipeline, tables
-from scots.experiments.pipeline import Pipeline, Run
+from scots.experiments.pipeline import DataStage, Pipeline, Run
 from scots.experiments.recipe import SEARCH, Recipe
 from scots.experiments.tables import TABLES, ResultTable, fill, work_list
 from scots.planners.hd import HierarchicalDiffuser
@@ -115,7 +115,7 @@ def test_a_key_changes_with_what_decides_the_stage_and_nothing_else(change: dict
 
 @pytest.mark.mujoco
 def test_collecting_changes_no_key(home: Path, monkeypatch: pytest.MonkeyPatch):
-    """What a file would say of itself before it is there is what it says then; another file gives other keys."""
+    """What a file would say of itself before it is there is what it says then."""
     spec = SPECS[MAZE]
     monkeypatch.setitem(SPECS, MAZE, replace(spec, collection=spec.collection.resized(2)))
     run = Run(MAZE, SCOTS, "smoke")
@@ -123,9 +123,44 @@ def test_collecting_changes_no_key(home: Path, monkeypatch: pytest.MonkeyPatch):
     Pipeline(run).stages["collect"].run()
     assert Pipeline(run).pending()[0] == "augment"
     assert keys(run) == before
-    words = ["data", "collect", MAZE, "--episodes", "3", "--workers", "1", "--force"]
-    assert main(words) == 0
-    assert all(key != before[name] for name, key in keys(run).items())
+
+
+@pytest.mark.mujoco
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["--episodes", "7"], "holds 7 episodes where the dataset has 5,000; collect it again with --force, or give"),
+        (["--episodes", "2", "--seed", "3"], "episodes of seed 3 where the dataset has seed 0"),
+    ],
+)
+def test_a_part_of_a_dataset_does_not_pass_for_it(words: list[str], complaint: str, home: Path):
+    assert main(["data", "collect", MAZE, "--workers", "1", *words]) == 0
+    run = Run(MAZE, HD, "smoke")
+    for look in (Pipeline(run).rows, Pipeline(run).pending, DataStage(MAZE).key):
+        with pytest.raises(BadInput, match=complaint):
+            look()
+    assert not (home / "artifacts").exists()
+
+
+@pytest.mark.mujoco
+def test_a_part_of_a_dataset_that_is_asked_for_is_used(home: Path):
+    part, run = SPECS[MAZE].collection.resized(2), Run(MAZE, HD, "smoke")
+    before = Pipeline(run, part)
+    assert before.pending()[0] == "collect"
+    assert before.source.key() != DataStage(MAZE).key()
+    before.source.run()
+    assert Pipeline(run, part).pending()[0] == "planner"
+    assert Pipeline(run, part).source.key() == before.source.key()
+    with pytest.raises(BadInput, match="holds 2 episodes where the dataset has 3"):
+        Pipeline(run, part.resized(3)).pending()
+
+
+def test_what_was_downloaded_is_not_compared_with_what_is_collected(home: Path):
+    meta = SPECS[MAZE].collection.meta(provenance=({"origin": "downloaded"},))
+    formats.write(
+        toy.make(episodes=3).with_meta(**{name: getattr(meta, name) for name in meta.to_dict()}), data_path(MAZE)
+    )
+    assert DataStage(MAZE).is_done
 
 
 def test_a_file_of_ones_own_is_known_by_its_content(home: Path, tmp_path: Path):

@@ -22,6 +22,7 @@ from scots.agents.base import Agent
 from scots.augmenters import augmenter_of
 from scots.augmenters.embedding import TemporalDistanceConfig
 from scots.core.config import Config, Profile
+from scots.core.errors import BadInput
 from scots.core.files import append_rows, atomic, write_text
 from scots.data import formats
 from scots.data.shards import validation_path
@@ -41,6 +42,8 @@ from scots.planners.base import PlannerModel
 
 EPISODES: dict[str, int] = {"smoke": 2, "laptop": 50, "paper": 50}
 """Episodes of each task, by profile."""
+
+_SEED = 0  # of collected data, whatever the run is seeded with
 
 
 @dataclass(frozen=True)
@@ -92,6 +95,7 @@ class DataStage(Stage):
     name = "collect"
 
     def __init__(self, dataset: str, collection: CollectionSpec | None = None) -> None:
+        """A collection that is given, such as a part of the dataset, is what the file must hold instead."""
         self.dataset = dataset
         self._collection = collection or (SPECS[dataset].collection if dataset in SPECS else None)
 
@@ -99,19 +103,18 @@ class DataStage(Stage):
         """Of collected data what its file says of itself, or would say; of other data the content."""
         if self._collection is None:
             return self.data.fingerprint()
-        path = data_path(self.dataset)
-        meta = formats.read_meta(path) if path.exists() else collection_job(self._collection).described(False)
+        meta = self._checked_meta() or collection_job(self._collection).described(False)
         return key_of("data", meta.to_json()) if meta.provenance else self.data.fingerprint()
 
     @property
     def is_done(self) -> bool:
         """Whether there is nothing to collect."""
-        return self._collection is None or data_path(self.dataset).exists()
+        return self._collection is None or self._checked_meta() is not None
 
     def run(self) -> None:
         """Collect the dataset in the simulator."""
         assert self._collection is not None
-        collect(self._collection, data_path(self.dataset))
+        collect(self._collection, data_path(self.dataset), seed=_SEED)
 
     @cached_property
     def data(self) -> Trajectories:
@@ -120,7 +123,44 @@ class DataStage(Stage):
 
     def spec(self) -> DatasetSpec:
         """The settings of the dataset."""
-        return SPECS.get(self.dataset) or spec_of(self.data)
+        path = data_path(self.dataset)
+        is_custom = path.exists() and formats.read_meta(path).maze
+        return SPECS[self.dataset] if self.dataset in SPECS and not is_custom else spec_of(self.data)
+
+    def _checked_meta(self) -> Meta | None:
+        """What the file says of itself, if it is there; one that was collected otherwise is refused."""
+        path, expected = data_path(self.dataset), self._collection
+        if expected is None or not path.exists():
+            return None
+        meta = formats.read_meta(path)
+        if differences := _differences(meta, expected):
+            raise BadInput(
+                f"{path}: holds {', '.join(differences)}; collect it again with --force, or give the file by its path"
+            )
+        return meta
+
+
+def _differences(meta: Meta, expected: CollectionSpec) -> list[str]:
+    """How a file that was made here differs from the dataset that its place says it is; nothing of other files."""
+    first = meta.provenance[0] if meta.provenance else {}
+    if first.get("origin") != "collected here":
+        return []
+    found, wanted = first.get("protocol", {}), expected.to_dict()
+    differing = [name for name, value in wanted.items() if found.get(name) != value]
+    words = [_difference(name, found.get(name), wanted[name]) for name in differing]
+    if first.get("seed") != _SEED:
+        words.append(f"episodes of seed {first.get('seed')} where the dataset has seed {_SEED}")
+    if meta.maze:
+        words.append("a custom maze where the dataset has one of the benchmark")
+    if meta.augmentation:
+        words.append("augmented data where the dataset is as it was recorded")
+    return words
+
+
+def _difference(name: str, found: Any, wanted: Any) -> str:
+    if name == "episodes" and isinstance(found, int):
+        return f"{found:,} episodes where the dataset has {wanted:,}"
+    return f"{name} {found} where the dataset has {wanted}"
 
 
 class AugmentStage(Stage):
@@ -235,9 +275,10 @@ class SearchStage(Stage):
 class Pipeline:
     """The stages of a run. `pending` says what is left, `rows` does it."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: Run, collection: CollectionSpec | None = None) -> None:
+        """A collection that is given, such as a part of the dataset, is used in place of the dataset's own."""
         self.run = run
-        self.source = DataStage(run.dataset)
+        self.source = DataStage(run.dataset, collection)
         self.spec = self.source.spec()
         self.recipe = run.recipe.normalized(self.spec, run.profile)
         self.settings = self.recipe.resolve(self.spec, run.profile)
