@@ -214,7 +214,7 @@ def test_explore_keeps_each_direction_for_ten_steps():
 
 
 @pytest.mark.parametrize("agent", ["point", "ant"])
-def test_a_maze_of_ones_own(tmp_path: Path, agent: str):
+def test_a_custom_maze(tmp_path: Path, agent: str):
     lines = ("########", "#......#", "#.####.#", "#......#", "########", "1,1 -> 3,6", "3,1 -> 1,6")
     maze = parse_maze(lines, "ring")
     protocol = custom_collection(f"{agent}maze-custom-stitch-v0", maze)

@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 
 from scots.agents import AGENTS
+from scots.core.errors import BadInput
 from scots.data.trajectories import Meta, Trajectories
 from scots.datasets import toy
 from scots.datasets.loading import known_meta
 from scots.datasets.specs import SPECS, custom_collection, spec_of
 from scots.envs import ENVIRONMENTS
-from scots.envs.maze import parse_maze
+from scots.envs.maze import MAZES, parse_maze
 
 PUBLISHED = """
     dataset                     columns discount stitches waypoints agent  tolerance replan lookahead limit
@@ -110,7 +111,7 @@ def test_own_data_that_only_borrows_an_id_has_settings_of_its_own():
     assert spec_of(tracks(replace(maze, dataset="mine"))).waypoints is None
 
 
-def test_a_maze_of_ones_own_has_the_settings_of_the_medium_one():
+def test_a_custom_maze_has_the_settings_of_the_medium_one():
     ring = parse_maze(("########", "#......#", "#.####.#", "#......#", "########"), "ring")
     collection = custom_collection("antmaze-giant-stitch-v0", ring)
     spec, medium = spec_of(tracks(collection.meta(ring))), SPECS["antmaze-medium-stitch-v0"]
@@ -119,7 +120,14 @@ def test_a_maze_of_ones_own_has_the_settings_of_the_medium_one():
     assert replace(spec, **same) == replace(medium, **same)
 
 
-def test_a_maze_of_ones_own_called_giant_has_not_the_settings_of_the_giant_one():
+def test_a_custom_maze_called_giant_has_not_the_settings_of_the_giant_one():
     giant = parse_maze(("########", "#......#", "#.####.#", "#......#", "########"), "giant")
-    spec = spec_of(tracks(custom_collection("pointmaze-giant-stitch-v0", giant).meta(giant)))
+    spec = spec_of(tracks(SPECS["pointmaze-giant-stitch-v0"].collection.meta(giant)))
     assert (spec.stitches, spec.waypoints, spec.discount, spec.step_limits) == (40, 21, 0.99, (1000,))
+
+
+@pytest.mark.parametrize("name", MAZES)
+def test_a_custom_maze_does_not_take_the_name_of_a_known_one(name: str):
+    maze = parse_maze(("########", "#......#", "#.####.#", "#......#", "########"), name)
+    with pytest.raises(BadInput, match=f"{name}: a maze of the benchmark has this name; rename the maze file"):
+        custom_collection("pointmaze-mine-stitch-v0", maze)

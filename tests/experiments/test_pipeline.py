@@ -11,8 +11,10 @@ import pytest
 from scots.cli import main
 from scots.core.errors import BadInput
 from scots.data import formats
+from scots.data.trajectories import Meta
 from scots.datasets import data_path, toy
 from scots.datasets.specs import SPECS
+from scots.envs.maze import parse_maze
 from scots.evaluation.results import EvalResult
 from scots.experiments import pipeline, tables
 from scots.experiments.pipeline import DataStage, Pipeline, Run
@@ -42,6 +44,11 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[EvalR
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SCOTS_HOME", str(folder))
         return folder, Pipeline(RUN).rows()
+
+
+def write_as(meta: Meta, path: Path) -> None:
+    """A few walks in a file that says this of itself."""
+    formats.write(replace(toy.make(episodes=3), meta=meta), path)
 
 
 def outcome(rows: list[EvalResult]) -> list[EvalResult]:
@@ -155,11 +162,18 @@ def test_a_part_of_a_dataset_that_is_asked_for_is_used(home: Path):
         Pipeline(run, part.resized(3)).pending()
 
 
+def test_a_custom_maze_in_the_place_of_a_dataset_has_not_its_settings(home: Path):
+    giant = "pointmaze-giant-stitch-v0"
+    ring = parse_maze(("########", "#......#", "#.####.#", "#......#", "########"), "giant")
+    origin = {"origin": "collected here", "protocol": SPECS[giant].collection.to_dict(), "seed": 0}
+    write_as(SPECS[giant].collection.meta(ring, (origin,)), data_path(giant))
+    assert (DataStage(giant).spec().stitches, DataStage(giant).spec().waypoints) == (40, 21)
+    with pytest.raises(BadInput, match="holds a custom maze where the dataset has one of the benchmark"):
+        Pipeline(Run(giant, HD, "smoke")).rows()
+
+
 def test_what_was_downloaded_is_not_compared_with_what_is_collected(home: Path):
-    meta = SPECS[MAZE].collection.meta(provenance=({"origin": "downloaded"},))
-    formats.write(
-        toy.make(episodes=3).with_meta(**{name: getattr(meta, name) for name in meta.to_dict()}), data_path(MAZE)
-    )
+    write_as(SPECS[MAZE].collection.meta(provenance=({"origin": "downloaded"},)), data_path(MAZE))
     assert DataStage(MAZE).is_done
 
 

@@ -153,7 +153,7 @@ def maze_collection(body: Body, maze: str, kind: Kind) -> CollectionSpec:
 
 
 def maze_spec(collection: CollectionSpec) -> DatasetSpec:
-    """The settings of a maze dataset; a maze of one's own has those of the medium one."""
+    """The settings of a maze dataset; a custom maze has those of the medium one."""
     body, maze, kind = collection.body, collection.maze, collection.kind
     far = maze == "giant" or kind == "explore"  # trajectories and plans are twice as long
     ant_stitch = (body, kind) == ("ant", "stitch")
@@ -193,11 +193,13 @@ _MAZE_ID = re.compile(rf"({'|'.join(get_args(Body))})maze-([\w.]+)-({'|'.join(ge
 
 
 def custom_collection(dataset: str, maze: Maze) -> CollectionSpec:
-    """The protocol of a dataset id in a maze of one's own: the id's size is replaced by the maze's name."""
+    """The protocol of a dataset id in a custom maze: the id's size is replaced by the maze's name."""
     if not (match := _MAZE_ID.match(dataset)):
         raise BadInput(
             f"{dataset}: with --maze the id must look like pointmaze-NAME-stitch-v0 or antmaze-NAME-explore-v0"
         )
+    if maze.name in MAZES:
+        raise BadInput(f"{maze.name}: a maze of the benchmark has this name; rename the maze file")
     body, _, kind = match.groups()
     return maze_collection(body, maze.name, kind)  # type: ignore[arg-type]
 
@@ -216,7 +218,7 @@ def spec_of_meta(meta: Meta, columns: int, episode_states: int) -> DatasetSpec:
     if known is not None and known.environment == meta.environment and not meta.maze:
         return known
     if meta.maze and (match := _MAZE_ID.match(meta.dataset or "")):
-        body, maze, kind = match.groups()  # a maze of one's own may be called giant without being so
+        body, maze, kind = match.groups()  # a custom maze may be called giant without being so
         own = maze_collection(body, maze, kind)  # type: ignore[arg-type]
         medium = maze_spec(maze_collection(body, "medium", kind))  # type: ignore[arg-type]
         return replace(medium, id=own.id, environment=own.environment, collection=own)
