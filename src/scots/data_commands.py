@@ -107,9 +107,9 @@ class Convert:
     def run(self) -> None:
         """Convert and say what was written."""
         from scots.data import formats
-        from scots.datasets import load
+        from scots.datasets.loading import load_declared
 
-        data = load(self.source)
+        data = load_declared(self.source)
         formats.write(data, self.target, self.format)
         print(f"{self.target}: {data}")
 
@@ -129,11 +129,11 @@ class Inspect:
 
     def run(self) -> None:
         """Print what was found."""
-        from scots.data.inspection import inspect
-        from scots.datasets import load
+        from scots.data.inspection import inspect, position_columns
+        from scots.datasets.loading import load_declared
         from scots.reporting.maps import dataset_figure, save_figure
 
-        data = load(self.data, position=self.position, finite=False)
+        data = load_declared(self.data, position=self.position, finite=False)
         found = inspect(data)
         if self.json:
             print(json.dumps({**found.facts, "warnings": found.warnings}, indent=1))
@@ -142,7 +142,7 @@ class Inspect:
             for warning in found.warnings:
                 print(f"warning: {warning}")
         if self.png:
-            save_figure(dataset_figure(data, data.meta.position, Path(self.data).stem), self.png)
+            save_figure(dataset_figure(data, position_columns(data)[0], Path(self.data).stem), self.png)
             print(f"picture: {self.png}", file=sys.stderr)
 
 

@@ -97,8 +97,54 @@ def test_the_toy_needs_no_file():
     assert not (home() / "data").exists()
 
 
+def test_a_toy_that_was_collected_comes_before_the_one_that_is_built_in():
+    assert main(["data", "collect", toy.ID, "--episodes", "5", "--seed", "2"]) == 0
+    assert load(toy.ID).equals(toy.make(5, seed=2))
+
+
+def test_the_validation_twin_of_the_toy_is_other_data():
+    validation = load(f"{toy.ID}-val")
+    assert (len(validation), validation.meta.dataset) == (toy.EPISODES // 10, toy.ID)
+    assert not np.array_equal(validation.observations, load(toy.ID).observations[: validation.rows])
+
+
+@pytest.mark.parametrize("id", ["pointmaze-medium-stitch-v0", toy.ID])
+@pytest.mark.parametrize("twin", ["", "-val"])
+def test_a_file_without_meta_in_the_place_of_a_dataset_is_of_its_environment(id: str, twin: str):
+    path, tracks = data_path(id + twin), toy.make(3)
+    path.parent.mkdir(parents=True)
+    np.savez(path, observations=tracks.observations, actions=tracks.actions, episode_ends=tracks.offsets[1:])
+    data = load(id + twin)
+    assert data.meta == known_meta(id)
+    assert spec_of(data) is SPECS[id]
+
+
+def test_a_file_in_the_place_of_a_dataset_has_its_columns():
+    path = data_path("antmaze-medium-stitch-v0")
+    path.parent.mkdir(parents=True)
+    np.savez(path, observations=toy.make(3).observations, episode_ends=toy.make(3).offsets[1:])
+    with pytest.raises(BadInput, match="2 observation columns where antmaze-medium-stitch-v0 has 29"):
+        load("antmaze-medium-stitch-v0")
+
+
+def test_a_guessed_position_stays_a_guess_after_converting(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    paths = [write_tracks(tmp_path / "a.npz", "lat", "lon", "height"), tmp_path / "b.npz"]
+    assert main(["data", "convert", *map(str, paths)]) == 0
+    assert formats.read(paths[1]).meta.position == ()
+    for path in paths:
+        capsys.readouterr()
+        assert main(["data", "inspect", str(path), "--json"]) == 0
+        assert any("assumed" in warning for warning in json.loads(capsys.readouterr().out)["warnings"])
+        assert main(["data", "inspect", str(path), "--png", str(tmp_path / "a.png")]) == 0
+        assert "warning: position columns are assumed to be ['lat', 'lon']" in capsys.readouterr().out
+        assert main(["data", "inspect", str(path), "--position", "lat,lon"]) == 0
+        assert "assumed" not in capsys.readouterr().out
+
+
 def test_what_is_not_here_is_named():
-    with pytest.raises(BadInput, match="not here yet; run `scots data collect antmaze-giant-stitch-v0`"):
+    with pytest.raises(
+        BadInput, match="not collected or downloaded yet; run `scots data collect antmaze-giant-stitch-v0`"
+    ):
         load("antmaze-giant-stitch-v0")
     with pytest.raises(BadInput, match="did you mean pointmaze-giant-stitch-v0"):
         load("pointmaze-gaint-stitch-v0")

@@ -172,6 +172,19 @@ def test_a_custom_maze_in_the_place_of_a_dataset_has_not_its_settings(home: Path
         Pipeline(Run(giant, HD, "smoke")).rows()
 
 
+def test_a_file_without_meta_in_the_place_of_a_dataset_can_be_evaluated(home: Path):
+    write_as(Meta(), data_path(MAZE))
+    assert DataStage(MAZE).is_done
+    assert DataStage(MAZE).meta().environment == "pointmaze-medium-v0"
+
+
+def test_a_file_of_another_origin_that_names_no_environment_is_refused_at_once(home: Path):
+    write_as(Meta(dataset=MAZE, provenance=({"origin": "elsewhere"},)), data_path(MAZE))
+    with pytest.raises(BadInput, match="no environment is known for it"):
+        Pipeline(Run(MAZE, HD, "smoke")).rows()
+    assert not (home / "artifacts").exists()
+
+
 def test_what_was_downloaded_is_not_compared_with_what_is_collected(home: Path):
     write_as(SPECS[MAZE].collection.meta(provenance=({"origin": "downloaded"},)), data_path(MAZE))
     assert DataStage(MAZE).is_done

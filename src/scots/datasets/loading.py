@@ -35,39 +35,56 @@ def load(data: str | Path, *, position: str | None = None, finite: bool = True) 
     `position` names the observation columns that are the position, such as "x,y" or "0,1". Without it they are those
     that the data declares, or columns called x and y, or the first two. `finite=False` also loads NaN and infinity.
     """
+    found = load_declared(data, position=position, finite=finite)
+    columns, assumed = position_columns(found)
+    if not assumed:
+        return found
+    names = ", ".join(found.meta.columns[n] if found.meta.columns else str(n) for n in columns)
+    console.print(f"position columns assumed: {names}; name others with --position x,y", soft_wrap=True)
+    return found.with_meta(position=columns)
+
+
+def load_declared(data: str | Path, *, position: str | None = None, finite: bool = True) -> Trajectories:
+    """The same without a guess: where the data does not tell the position columns, its meta has none."""
     found = _read(str(data), finite)
     columns, assumed = position_columns(found, position)
-    if assumed:
-        names = ", ".join(found.meta.columns[n] if found.meta.columns else str(n) for n in columns)
-        console.print(f"position columns assumed: {names}; name others with --position x,y", soft_wrap=True)
-    return found if columns == found.meta.position else found.with_meta(position=columns)
+    return found if assumed or columns == found.meta.position else found.with_meta(position=columns)
 
 
 def _read(name: str, finite: bool) -> Trajectories:
     if Path(name).exists():
         return formats.read(Path(name), finite=finite)
     base = name.removesuffix("-val")
-    if base == toy.ID:
-        return toy.make()
     if data_path(name).exists():
         return _with_origin(formats.read(data_path(name), finite=finite), data_path(name), base)
+    if base == toy.ID:
+        return toy.make() if name == base else toy.make_validation()
     if base in SPECS:
-        raise BadInput(f"{name}: not here yet; run `scots data collect {base}` or `scots data download {base}`")
+        raise BadInput(
+            f"{name}: not collected or downloaded yet; run `scots data collect {base}` or `scots data download {base}`"
+        )
     raise unknown_dataset(name)
 
 
 def _with_origin(data: Trajectories, path: Path, dataset: str) -> Trajectories:
-    """Add to a downloaded file, which carries no meta of its own, what its id and its download record say."""
-    if data.meta.provenance or not (record := download_record(path)):
+    """Add to a file that carries no meta of its own what its id and its download record, if it has one, say."""
+    record = download_record(path)
+    if data.meta.provenance or (not record and (data.meta.dataset or data.meta.environment)):
         return data
+    provenance = (record,) if record else ()
     if dataset not in SPECS:
-        return data.with_meta(provenance=(record,))
+        return data.with_meta(provenance=provenance)
     meta = known_meta(dataset)
-    return data.with_meta(**{name: getattr(meta, name) for name in meta.to_dict()} | {"provenance": (record,)})
+    if data.observations.shape[1] != len(meta.columns):
+        found = f"{data.observations.shape[1]} observation columns where {dataset} has {len(meta.columns)}"
+        raise BadInput(f"{path}: {found}; give another file by its path")
+    return data.with_meta(**{name: getattr(meta, name) for name in meta.to_dict()} | {"provenance": provenance})
 
 
 def known_meta(dataset: str) -> Meta:
     """What is known of a dataset from its id, whether its data is here or not."""
+    if dataset == toy.ID:
+        return toy.META
     spec = SPECS.get(dataset)
     return spec.collection.meta() if spec and spec.collection else load(dataset).meta
 

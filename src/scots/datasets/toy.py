@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from scots.core.config import Seeds
@@ -11,6 +13,9 @@ from scots.envs.toy import EPISODE_STATES, ToyCorridor
 ID = "toy-corridor-stitch-v0"
 ENVIRONMENT = "toy-corridor-v0"
 EPISODES = 400
+META = Meta(dataset=ID, environment=ENVIRONMENT, columns=("x", "y"), position=(0, 1))
+
+_VALIDATION_SEED = 1_000_000
 
 
 def make(episodes: int = EPISODES, seed: int = 0) -> Trajectories:
@@ -21,11 +26,10 @@ def make(episodes: int = EPISODES, seed: int = 0) -> Trajectories:
         observations=np.concatenate([observations for observations, _ in walks]),
         actions=np.concatenate([actions for _, actions in walks]),
         offsets=offsets_from_lengths([EPISODE_STATES] * episodes),
-        meta=Meta(
-            dataset=ID,
-            environment=ENVIRONMENT,
-            columns=("x", "y"),
-            position=(0, 1),
-            provenance=({"origin": "made here", "episodes": episodes, "seed": seed},),
-        ),
+        meta=replace(META, provenance=({"origin": "made here", "episodes": episodes, "seed": seed},)),
     )
+
+
+def make_validation() -> Trajectories:
+    """The validation twin: a tenth as many walks, from another seed."""
+    return make(EPISODES // 10, _VALIDATION_SEED)

@@ -121,6 +121,12 @@ class DataStage(Stage):
         """The recorded data."""
         return load(self.dataset)
 
+    def meta(self) -> Meta:
+        """What the data says of itself, or what is known of it before it is collected."""
+        if self._collection is None or data_path(self.dataset).exists():
+            return self.data.meta
+        return self._collection.meta()
+
     def spec(self) -> DatasetSpec:
         """The settings of the dataset."""
         path = data_path(self.dataset)
@@ -346,7 +352,9 @@ class Pipeline:
 
     def rows(self) -> list[EvalResult]:
         """The evaluation, with every stage before it."""
-        environment_class(Meta(self.run.dataset, self.spec.environment))  # refuses what cannot be evaluated at once
+        environment_class(
+            Meta(self.run.dataset, self.source.meta().environment)
+        )  # refuses what cannot be evaluated at once
         self.complete()
         path = self._rows_path()
         if not path.exists():
