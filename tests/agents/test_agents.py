@@ -1,5 +1,6 @@
 """The agents' losses against the formulas in plain numpy, where their gradients go, batches, acting and settings."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -117,7 +118,7 @@ def actor_loss(model: Any, batch: dict[str, torch.Tensor], size: float | None = 
     return -q.mean() / (size or np.abs(q).mean() + 1e-6) - 0.3 * likelihood.mean()
 
 
-@pytest.mark.parametrize("name", AGENTS)
+@pytest.mark.parametrize("name", CONFIGS)
 def test_actor_loss_is_ddpg_with_behaviour_cloning(name: str):
     model, batch = build(name), make_batch()
     mean = model.actor(batch["state"], batch["actor_goal"])
@@ -125,7 +126,7 @@ def test_actor_loss_is_ddpg_with_behaviour_cloning(name: str):
     assert model.actor_loss(batch).item() == pytest.approx(actor_loss(model, batch), rel=1e-9)
 
 
-@pytest.mark.parametrize("name", AGENTS)
+@pytest.mark.parametrize("name", CONFIGS)
 def test_the_size_of_the_critic_is_a_constant_to_the_actor(name: str):
     """The gradient is that of the loss with its denominator held: otherwise it would cancel where all values agree."""
     model, batch = build(name), make_batch()
@@ -163,7 +164,7 @@ def test_each_loss_moves_its_own_network_only(name: str, loss: str, moved: set[s
     assert graded == {key for key, _ in model.named_parameters() if key.split(".")[0] in moved}
 
 
-@pytest.mark.parametrize("name", AGENTS)
+@pytest.mark.parametrize("name", CONFIGS)
 def test_the_loss_is_the_sum_of_all_on_scaled_states(name: str):
     model, batch = build(name), make_batch()
     model.scale.mean.fill_(0.5)
@@ -176,7 +177,7 @@ def test_the_loss_is_the_sum_of_all_on_scaled_states(name: str):
 # ----------------------------------------------------------------------------------------------- batches and acting
 
 
-@pytest.mark.parametrize("name", AGENTS)
+@pytest.mark.parametrize("name", CONFIGS)
 def test_batches_hold_transitions_of_the_world(name: str):
     """Every recorded action leads on: the last row of an episode, which has no successor, is never drawn."""
     batch = build(name).batch(DATA, 400, np.random.default_rng(0))
@@ -200,7 +201,7 @@ def test_goals_of_the_batches():
     assert (batch["actor_goal"] - batch["state"]).abs().sum(1).mean() * STEPS_PER_CELL > 6
 
 
-@pytest.mark.parametrize("name", AGENTS)
+@pytest.mark.parametrize("name", CONFIGS)
 def test_acting_clips_the_mean_and_does_not_squash_it(name: str):
     model: Any = build(name).float()
     with torch.no_grad():
@@ -239,6 +240,20 @@ def test_published_settings(dataset: str, gciql: float, crl: float, discount: fl
         laptop = AGENTS[name].configure(SPECS[dataset], "laptop")
         assert (laptop.normalize, laptop.discount) == (True, 0.95)
         assert (laptop.alpha, laptop.actor_goals) == (alpha, config.actor_goals)
+
+
+def test_a_dataset_sets_any_field_of_an_agent_by_its_path():
+    spec = replace(SPECS[toy.ID], agents={"gciql": {"expectile": 0.7, "training.steps": 5, "discount": 0.9}})
+    config = AGENTS["gciql"].configure(spec, "paper")
+    assert (config.expectile, config.training.steps, config.training.batch_size) == (0.7, 5, 1024)
+    assert config.discount == 0.9  # its own setting, not the one that agents share
+    assert AGENTS["crl"].configure(spec, "paper") == AGENTS["crl"].configure(SPECS[toy.ID], "paper")
+
+
+def test_a_setting_that_an_agent_does_not_have_is_an_error():
+    for settings, complaint in (({"low_alpha": 3.0}, "no field 'low_alpha'"), ({"alpha": "much"}, "expected float")):
+        with pytest.raises(BadInput, match=complaint):
+            AGENTS["gciql"].configure(replace(SPECS[toy.ID], agents={"gciql": settings}), "smoke")
 
 
 def test_impossible_settings_are_refused():

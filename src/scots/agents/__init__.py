@@ -1,7 +1,7 @@
 """Goal-conditioned agents: one file each, one line each in `AGENTS`, all read in the same order.
 
-A diff of two of the files is the difference between two papers: the config, how a batch is drawn, the losses, their
-sum.
+A diff of two of the files is the difference between two papers: the config, how a batch is drawn, the losses with
+those of actors last, their sum, what the training loop asks for and, where it is not the mean of one actor, how to act.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import fields
 from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
@@ -25,7 +25,10 @@ class Policy(Protocol):
 
 
 class Agent(Model):
-    """Base of every agent. A subclass builds its networks, among them `actor`, draws batches and defines its losses."""
+    """Base of every agent. A subclass builds its networks, draws batches and defines its losses.
+
+    One of the networks is `actor`, unless the subclass acts in another way: then it overrides `act`.
+    """
 
     name: ClassVar[str]  # in the registry and in the settings of datasets
     actor: nn.Module
@@ -47,14 +50,19 @@ class Agent(Model):
 
     @classmethod
     def configure(cls, spec: DatasetSpec, profile: Profile) -> Any:
-        """The published settings for a dataset, at a profile's scale."""
-        changes: dict[str, Any] = {"discount": spec.discount}
-        changes |= {"alpha": spec.alpha[cls.name]} if cls.name in spec.alpha else {}
-        changes |= {"actor_goals": spec.actor_goals} if spec.actor_goals else {}
-        if profile != "paper":
-            changes |= SCALES[profile] | cls.short_run
+        """The published settings for a dataset, at a profile's scale.
+
+        Settings that agents share apply where the config has such a field; one that is this agent's own must fit it.
+        """
         known = {field.name for field in fields(cls.config_class)}
-        return replace(cls.config_class(), **{field: value for field, value in changes.items() if field in known})
+
+        def shared(changes: dict[str, Any]) -> dict[str, Any]:
+            return {field: value for field, value in changes.items() if field in known}
+
+        goals = {"actor_goals": spec.actor_goals} if spec.actor_goals else {}
+        config = cls.config_class().replace_all(shared({"discount": spec.discount} | goals))
+        config = config.replace_all(spec.agents.get(cls.name, {}))
+        return config if profile == "paper" else config.replace_all(shared(SCALES[profile]) | cls.short_run)
 
     @torch.inference_mode()
     def act(self, observations: Array, goals: Array, rng: np.random.Generator) -> Array:

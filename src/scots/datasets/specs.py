@@ -95,7 +95,7 @@ class DatasetSpec(Config):
     lookahead: int = 10  # plan steps from one subgoal to the next [S]
     goal_tolerance: float = 1.0  # distance at which a subgoal counts as reached [S]
     # agents
-    alpha: dict[str, float] = field(default_factory=dict)  # agent -> weight of imitation in the actor's loss [O]
+    agents: dict[str, dict[str, Any]] = field(default_factory=dict)  # agent -> its settings by dotted path, as JSON [O]
     actor_goals: GoalMix | None = None  # where it is not the agents' default [O]
     # evaluation
     reference_limit: int = REGISTERED_LIMIT  # steps of an episode in the official code [S]
@@ -134,10 +134,10 @@ _REFERENCE_LIMITS = {  # [S]
     ("ant", "medium", "explore"): 2000,
     ("ant", "large", "explore"): 2000,
 }
-_ALPHA: dict[str, dict[str, float]] = {  # [O]
-    "point": {"gciql": 0.003, "crl": 0.03},
-    "ant": {"gciql": 0.3, "crl": 0.1},
-    "explore": {"gciql": 0.01, "crl": 0.003},
+_AGENTS: dict[str, dict[str, dict[str, Any]]] = {  # [O]
+    "point": {"gciql": {"alpha": 0.003}, "crl": {"alpha": 0.03}},
+    "ant": {"gciql": {"alpha": 0.3}, "crl": {"alpha": 0.1}},
+    "explore": {"gciql": {"alpha": 0.01}, "crl": {"alpha": 0.003}},
 }
 _MINUTES: dict[Body, dict[str, float]] = {
     "point": {"collect": 2, "augment": 14, "search": 1, "planner": 35, "agent": 5, "evaluate": 10},
@@ -171,7 +171,7 @@ def maze_spec(collection: CollectionSpec) -> DatasetSpec:
         controller="crl" if ant_stitch else "gciql",
         lookahead=5 if ant_stitch else 10,
         goal_tolerance=3.0 if ant_stitch else 1.0,
-        alpha=_ALPHA["explore" if kind == "explore" else body],
+        agents=_AGENTS["explore" if kind == "explore" else body],
         actor_goals=GoalMix(current=0.0, trajectory=0.0, random=1.0, geometric=False) if kind == "explore" else None,
         reference_limit=_REFERENCE_LIMITS.get((body, maze, kind), REGISTERED_LIMIT),
         minutes=_MINUTES[body],
