@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, Self
 
@@ -13,6 +14,7 @@ from torch.nn import functional
 from scots.core.config import Config
 from scots.core.errors import BadInput
 from scots.data.trajectories import Array, GoalMix, Normalizer, Trajectories, sample_goals
+from scots.models.cache import load_or_train
 from scots.models.nets import Scale, mlp
 from scots.models.training import EMA, Batch, Model, TrainingConfig
 
@@ -170,6 +172,21 @@ class RawState:
     def distance(self, start: Array, goal: Array) -> Array:
         """Euclidean: (..., O), (..., O) -> (...)."""
         return _euclidean(start, goal)
+
+
+def _trained(config: TemporalDistanceConfig, data: Trajectories, seed: int) -> StateEncoder:
+    return load_or_train(TemporalDistance, config, data, seed, "embedding")
+
+
+def _raw(config: TemporalDistanceConfig, data: Trajectories, seed: int) -> StateEncoder:
+    return RawState(data)
+
+
+ENCODERS: dict[str, Callable[[TemporalDistanceConfig, Trajectories, int], StateEncoder]] = {
+    "temporal": _trained,
+    "raw": _raw,
+}
+"""By name: what makes a state encoder from settings, data and a seed; one that is learned comes from the cache."""
 
 
 def _euclidean(start: Array, goal: Array) -> Array:

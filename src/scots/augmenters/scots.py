@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from scots.augmenters.base import Augmenter
-from scots.augmenters.embedding import RawState, StateEncoder, TemporalDistance, TemporalDistanceConfig
+from scots.augmenters.embedding import ENCODERS, StateEncoder, TemporalDistance, TemporalDistanceConfig
 from scots.augmenters.index import SegmentIndex, segment_starts
 from scots.augmenters.refinement import (
     InverseDynamics,
@@ -65,7 +65,7 @@ class ScotsConfig(Config):
     """Everything that decides an augmented dataset, apart from the data and the seed."""
 
     trajectories: int = 5000  # N_traj; the validation twin has a tenth more
-    encoder: Literal["temporal", "raw"] = "temporal"
+    encoder: str = "temporal"  # a key of ENCODERS
     refine: bool = True
     embedding: TemporalDistanceConfig = TemporalDistanceConfig()
     stitching: StitchingConfig = StitchingConfig()
@@ -75,6 +75,8 @@ class ScotsConfig(Config):
     def __post_init__(self) -> None:
         if self.trajectories < 1:
             raise BadInput(f"at least one trajectory is needed, got {self.trajectories}")
+        if self.encoder not in ENCODERS:
+            raise BadInput(f"encoder {self.encoder!r} is not one of {', '.join(ENCODERS)}")
         if self.refine and self.stitching.segment < 3:
             raise BadInput(f"a segment of {self.stitching.segment} states has nothing to refine; use at least 3")
 
@@ -218,9 +220,7 @@ _PROFILES: dict[Profile, Callable[[ScotsConfig, DatasetSpec], ScotsConfig]] = {
 
 def train_encoder(data: Trajectories, config: ScotsConfig, seed: int) -> StateEncoder:
     """The state encoder that segments are searched with: from the cache, or trained now."""
-    if config.encoder == "raw":
-        return RawState(data)
-    return load_or_train(TemporalDistance, config.embedding, data, seed, "embedding")
+    return ENCODERS[config.encoder](config.embedding, data, seed)
 
 
 def prepare(data: Trajectories, config: ScotsConfig, seed: int) -> None:
