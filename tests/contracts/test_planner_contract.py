@@ -1,10 +1,11 @@
-"""What every registered planner keeps to, only because it is registered."""
+"""What every planner keeps to, those that are registered and the example of a new one."""
 
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from members import StraightPlanner
 
 from scots.data.trajectories import Array
 from scots.datasets import toy
@@ -12,21 +13,23 @@ from scots.datasets.specs import spec_of
 from scots.models.training import fit
 from scots.planners import PLANNERS
 from scots.planners.base import PlannerModel
+from scots.planners.hd import HierarchicalDiffuser
 
+MEMBERS: dict[str, type[PlannerModel]] = {**PLANNERS, StraightPlanner.name: StraightPlanner}
 DATA = toy.make(episodes=20)
 SPEC = spec_of(DATA)
 STARTS, GOALS = DATA.positions[:6].copy(), DATA.positions[100:106].copy()
 
 
 def configure(name: str, profile="smoke"):
-    return PLANNERS[name].configure(SPEC, SPEC.episode_states, profile)
+    return MEMBERS[name].configure(SPEC, SPEC.episode_states, profile)
 
 
-@pytest.fixture(scope="module", params=PLANNERS)
+@pytest.fixture(scope="module", params=MEMBERS)
 def trained(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[PlannerModel, Path]:
     """A planner after a short training, and its folder."""
     torch.manual_seed(0)
-    model = PLANNERS[request.param].for_data(configure(request.param), DATA)
+    model = MEMBERS[request.param].for_data(configure(request.param), DATA)
     folder = tmp_path_factory.mktemp(request.param)
     return fit(model, DATA, seed=0, folder=folder), folder
 
@@ -49,10 +52,12 @@ def test_plans_lead_from_start_to_goal(trained: tuple[PlannerModel, Path]):
 
 
 def test_a_seed_decides_a_plan(trained: tuple[PlannerModel, Path]):
+    """Whatever was drawn before; another seed gives another plan only where something is drawn."""
     planner, _ = trained
-    same, other = plans(planner), plans(planner, seed=100)
-    assert all(np.array_equal(a, b) for a, b in zip(plans(planner), same, strict=True))
-    assert not any(np.array_equal(a, b) for a, b in zip(same, other, strict=True))
+    first, other = plans(planner), plans(planner, seed=100)
+    assert all(np.array_equal(a, b) for a, b in zip(plans(planner), first, strict=True))
+    if isinstance(planner, HierarchicalDiffuser):
+        assert not any(np.array_equal(a, b) for a, b in zip(first, other, strict=True))
 
 
 def test_a_plan_does_not_depend_on_its_companions(trained: tuple[PlannerModel, Path]):
@@ -89,13 +94,13 @@ def test_a_folder_holds_the_whole_planner(trained: tuple[PlannerModel, Path]):
     assert all(np.array_equal(a, b) for a, b in zip(plans(loaded), plans(planner), strict=True))
 
 
-@pytest.mark.parametrize("name", PLANNERS)
+@pytest.mark.parametrize("name", MEMBERS)
 @pytest.mark.parametrize("profile", ["smoke", "laptop", "paper"])
 def test_configs_survive_json_at_every_scale(name: str, profile):
     config = configure(name, profile)
     assert type(config).from_json(config.to_json()) == config
 
 
-@pytest.mark.parametrize("name", PLANNERS)
+@pytest.mark.parametrize("name", MEMBERS)
 def test_a_planner_is_registered_under_its_own_name(name: str):
-    assert PLANNERS[name].name == name
+    assert MEMBERS[name].name == name

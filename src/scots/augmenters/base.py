@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
 from scots.core.config import Config, Profile
 from scots.core.versions import package_versions
-from scots.data.trajectories import Trajectories
+from scots.data import formats
+from scots.data.shards import validation_path
+from scots.data.trajectories import Meta, Trajectories
 from scots.datasets.specs import DatasetSpec
+from scots.models.cache import artifact_folder, key_of, record_time
 
 
 class Augmenter(ABC):
@@ -56,3 +62,19 @@ class Augmenter(ABC):
             "source": source,  # fingerprint of the data that was augmented
             "versions": package_versions(*packages),
         }
+
+    def read_or_make(
+        self, out: Path | None, meta: Meta, make: Callable[[], tuple[Trajectories, Trajectories]]
+    ) -> Trajectories:
+        """The dataset of this meta in `out`, by default in the cache; if need be, made and written with its twin.
+
+        For augmenters that hold in memory what they make; larger work is a `ShardedJob`, which can be continued.
+        """
+        folder = artifact_folder("augmented", key_of("augmented", meta.to_json()))
+        target = out or folder / "augmented.npz"
+        files = target, validation_path(target)
+        if not all(path.exists() and formats.read_meta(path) == meta for path in files):
+            with record_time(folder) if out is None else nullcontext():
+                for data, path in zip(make(), files, strict=True):
+                    formats.write(replace(data, meta=meta), path)
+        return formats.read(target)
