@@ -61,7 +61,7 @@ class Augment:
     """Take candidates from as many source episodes as possible: neighbouring windows of one are nearly the same."""
     refine: bool = True
     """Regenerate the states between segment ends with the diffusion stitcher."""
-    encoder: Literal["temporal", "raw"] | None = None
+    encoder: str | None = None
     """Search in the temporal-distance embedding (default), or in raw states (the ablation)."""
     set: tuple[str, ...] = ()
     """Any other setting of the augmenter: PATH=VALUE, such as embedding.training.steps=2000."""

@@ -57,7 +57,7 @@ def test_imitation_is_weighted_as_in_the_benchmark(words: str, gciql: float, crl
     chosen = [spec for spec in chosen if ("explore" in spec.id) == is_explore]
     assert len(chosen) >= 3
     for spec in chosen:
-        assert spec.alpha == {"gciql": gciql, "crl": crl}
+        assert spec.agents == {"gciql": {"alpha": gciql}, "crl": {"alpha": crl}}
         assert (spec.actor_goals is not None) == (words == "explore")
 
 
@@ -71,7 +71,7 @@ def test_limits_are_those_of_the_benchmark_and_of_the_official_code():
 def test_every_row_is_consistent(spec):
     assert SPECS[spec.id] is spec
     assert spec.controller in AGENTS
-    assert set(spec.alpha) <= set(AGENTS)
+    assert set(spec.agents) <= set(AGENTS)
     assert spec.environment.partition("-")[0] in ENVIRONMENTS
     if spec.collection:
         assert (spec.collection.id, spec.collection.states) == (spec.id, spec.episode_states)
@@ -101,7 +101,7 @@ def test_words_in_the_name_of_own_data_decide_nothing(name: str | None):
     assert not spec.is_published
     assert (spec.columns, spec.episode_states) == (3, 120)
     assert (spec.stitches, spec.waypoints, spec.discount, spec.min_displacement) == (40, None, 0.99, None)
-    assert (spec.lookahead, spec.goal_tolerance, spec.step_limits, spec.alpha) == (10, 1.0, (1000,), {})
+    assert (spec.lookahead, spec.goal_tolerance, spec.step_limits, spec.agents) == (10, 1.0, (1000,), {})
 
 
 def test_own_data_that_only_borrows_an_id_has_settings_of_its_own():

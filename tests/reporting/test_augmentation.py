@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from scots.augmenters import AUGMENTERS
+from scots.augmenters.embedding import ENCODERS
 from scots.augmenters.scots import Scots, ScotsConfig
 from scots.cli import main
 from scots.core.config import Config
@@ -88,6 +89,8 @@ def other(value: Any, hint: Any) -> Any:
     """Another value of the same type, as JSON has it; numbers have more digits than are usually shown."""
     if get_origin(hint) is Literal:
         return next(choice for choice in get_args(hint) if choice != value)
+    if isinstance(value, str):
+        return next(name for name in ENCODERS if name != value)
     if value is None:
         return 1.23456789
     if isinstance(value, bool):

@@ -149,7 +149,7 @@ def augmentation_of(data: Trajectories, aug: Trajectories) -> Augmentation:
     inputs = stitched.inputs()
     return Augmentation(
         settings=settings,
-        encoder=stitched.embedding() if stitched.config.encoder == "temporal" else RawState(data),
+        encoder=RawState(data) if stitched.config.encoder == "raw" else stitched.embedding(),
         inverse=stitched.inverse_dynamics(),
         walker=Walker(inputs, stitched.config) if inputs else None,
     )
