@@ -11,6 +11,7 @@ from pictures import frames_of, share_drawn
 
 from scots.cli import main
 from scots.data import formats
+from scots.data.shards import Shards
 from scots.datasets import load, toy
 from scots.datasets.experts import AntActor
 
@@ -97,6 +98,71 @@ def test_bad_input_is_one_line_and_code_2(words: list[str], complaint: str, caps
     error = capsys.readouterr().err
     assert complaint in error
     assert len(error.strip().splitlines()) == 1
+
+
+@pytest.mark.slow
+def test_augment_replaces_another_file_only_by_force(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    source, out = tmp_path / "toy.npz", tmp_path / "aug.npz"
+    formats.write(toy.make(30), source)
+    bytes_before = source.read_bytes()
+
+    def augment(to: Path, *words: str, seed: int = 0) -> tuple[int, str]:
+        own = ["--profile", "smoke", "--segment", "9", "--trajectories", "4", "--workers", "1", "--seed", str(seed)]
+        code = main(["augment", str(source), "--out", str(to), *own, *words])
+        return code, capsys.readouterr().err
+
+    code, error = augment(source)
+    assert (code, source.read_bytes()) == (2, bytes_before)
+    assert "toy.npz: another file is there; --force replaces it, --out FILE writes elsewhere" in error
+    assert not (tmp_path / "home" / "artifacts").exists()  # refused before anything was trained
+    assert augment(out)[0] == 0
+    first, time = out.read_bytes(), out.stat().st_mtime_ns
+    code, error = augment(out)
+    assert (code, out.stat().st_mtime_ns) == (0, time)
+    assert "already stitched with the same settings" in error
+    assert augment(out, seed=1)[0] == 2
+    assert out.read_bytes() == first
+    (tmp_path / ".new-aug-val.npz").write_bytes(first)  # left by a kill between the two files
+    assert augment(out, "--force", seed=1)[0] == 0
+    assert [step["seed"] for step in formats.read(out).meta.provenance] == [0, 1]
+    assert formats.read(tmp_path / "aug-val.npz").meta == formats.read(out).meta
+    assert "already stitched" in augment(out, seed=1)[1]
+    assert augment(source, "--force")[0] == 0
+    assert source.read_bytes() == first
+    assert sorted(path.name for path in tmp_path.iterdir() if path.is_file()) == [
+        "aug-val.npz",
+        "aug.npz",
+        "toy-val.npz",
+        "toy.npz",
+    ]
+
+
+@pytest.mark.slow
+def test_augment_continues_its_own_unfinished_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    out = tmp_path / "aug.npz"
+    words = ["augment", toy.ID, "--out", str(out), "--profile", "smoke", "--trajectories", "4", "--workers", "1"]
+    write = Shards.write
+
+    def killed(shards, runs, meta, path):
+        if path != out:
+            raise KeyboardInterrupt
+        write(shards, runs, meta, path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Shards, "write", killed)
+        main(words)
+    assert out.exists()
+    assert not (tmp_path / "aug-val.npz").exists()
+    assert main(words) == 0
+    assert (tmp_path / "aug-val.npz").exists()
+    assert not list(tmp_path.glob(".*.parts"))
+
+
+def test_a_custom_maze_needs_a_name_of_its_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    (tmp_path / "giant.txt").write_text("########\n#......#\n#.####.#\n#......#\n########\n1,1 -> 3,6\n")
+    words = ["data", "collect", "pointmaze-mine-stitch-v0", "--maze", str(tmp_path / "giant.txt"), "--episodes", "2"]
+    assert main(words) == 2
+    assert "rename the maze file" in capsys.readouterr().err
 
 
 def test_debug_adds_the_traceback(capsys: pytest.CaptureFixture[str]):

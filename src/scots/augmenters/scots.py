@@ -32,7 +32,7 @@ from scots.core.errors import BadInput
 from scots.core.files import atomic
 from scots.data import formats
 from scots.data.npz import read_npz, write_npz
-from scots.data.shards import Make, ShardedJob
+from scots.data.shards import Make, ShardedJob, validation_path
 from scots.data.support import Support
 from scots.data.trajectories import Array, Meta, Trajectories
 from scots.datasets.specs import DatasetSpec, spec_of
@@ -114,11 +114,22 @@ class Scots(Augmenter):
         profile: Profile = "laptop",
         workers: int | None = None,
     ) -> Trajectories:
-        """Stitch long trajectories, and a validation twin from more walks over the same segments."""
+        """Stitch long trajectories, and a validation twin from more walks over the same segments.
+
+        A finished run of the same job is left as it is; another file in its place is never replaced.
+        """
         job = self.job(data, config, seed, profile)
         folder = artifact_folder("augmented", key_of("augmented", job.to_json()))
         target = out or folder / "augmented.npz"
-        if not job.is_done(target):
+        shards = job.shards(target)
+        if job.is_done(target):
+            if out is not None:
+                console.print(f"{out}: already stitched with the same settings", soft_wrap=True)
+            shards.remove()  # left by a kill during the last clean-up
+        else:
+            there = [path for path in (target, validation_path(target)) if path.exists()]
+            if there and not shards.folder.exists():
+                raise BadInput(f"{there[0]}: another file is there; --force replaces it, --out FILE writes elsewhere")
             size = f"{job.episodes:,} + {job.validation:,} trajectories of {job.states:,} states"
             console.print(f"{data.meta.dataset or 'this data'}: {size}, {job.megabytes(data):,.0f} MB", soft_wrap=True)
             with record_time(folder) if out is None else nullcontext():
