@@ -72,13 +72,12 @@ class Augment:
     seed: int = 0
     """Seed of training and stitching."""
     force: bool = False
-    """Replace a file that is already there, once the new one is complete."""
+    """Replace a file that is already there."""
 
     def run(self) -> None:
         """Augment and say what was written."""
         from scots.core.config import parse_changes
-        from scots.core.errors import BadInput
-        from scots.data.shards import validation_path
+        from scots.data.shards import remove_dataset
         from scots.datasets import load
         from scots.experiments.models import augment
 
@@ -94,18 +93,13 @@ class Augment:
             "encoder": self.encoder,
         }
         changes = {path: value for path, value in flags.items() if value is not None} | parse_changes(self.set)
-        data, made = load(self.data, position=self.position), self.out
-        if self.force and (self.out.exists() or validation_path(self.out).exists()):
-            if self.out.is_dir():
-                raise BadInput(f"{self.out}: a folder is not replaced; remove it or choose another path")
-            made = self.out.with_name(f".new-{self.out.name}")  # what is there may be the input
-            for left in (made, validation_path(made)):  # by a kill; unfinished shards stay and are used
-                left.unlink(missing_ok=True)
-        options: dict[str, Any] = {"seed": self.seed, "out": made, "workers": self.workers}
+        data = load(self.data, position=self.position)
+        if self.force:
+            if Path(self.data).resolve() == self.out.resolve():
+                raise BadInput(f"{self.out}: is the data to augment; write to another file")
+            remove_dataset(self.out)
+        options: dict[str, Any] = {"seed": self.seed, "out": self.out, "workers": self.workers}
         print(augment(data, self.augmenter, self.profile, changes, **options))
-        if made != self.out:
-            for path, target in ((made, self.out), (validation_path(made), validation_path(self.out))):
-                path.replace(target)
 
 
 @dataclass(frozen=True)

@@ -169,16 +169,9 @@ def test_one_run_for_two_limits_gives_the_rows_of_two_runs():
 def test_rows_say_what_decided_them():
     meta = replace(TOY, provenance=({"origin": "made here"}, {"origin": "augmented here"}))
     known = {"following": {"lookahead": 1}, "search": {"candidates": 2}, "step_limits": (5, 9)}
+    made = {"stages": {"planner": 1.5}, "artifacts": {"planner": "planner-0"}}
     begun = datetime.now(UTC).replace(microsecond=0)
-    rows = evaluate(
-        subject(toy_controller(), meta, **known),
-        tasks_of(TOY, [2]),
-        episodes=2,
-        seed=3,
-        workers=1,
-        stages={"planner": 1.5},
-        artifacts={"planner": "planner-0"},
-    )
+    rows = evaluate(subject(toy_controller(), meta, **known, **made), tasks_of(TOY, [2]), episodes=2, seed=3, workers=1)
     assert [row.max_steps for row in rows] == [5, 9]  # those of the dataset
     row = rows[0]
     assert (row.dataset, row.origin) == (toy.ID, "made here, augmented here")

@@ -171,6 +171,14 @@ def validation_path(path: Path) -> Path:
     return path.with_name(f"{path.stem}-val{path.suffix}")
 
 
+def remove_dataset(path: Path) -> None:
+    """Delete a dataset file and its validation twin, where they are there."""
+    for file in (path, validation_path(path)):
+        if file.is_dir():
+            raise BadInput(f"{file}: is a folder; remove it or choose another path")
+        file.unlink(missing_ok=True)
+
+
 @contextmanager
 def single_threaded() -> Iterator[None]:
     """Processes started inside the block compute with one thread each."""
