@@ -24,6 +24,7 @@ from scots.envs.base import Environment, Step, Task
 from scots.envs.maze import Maze, maze_of
 from scots.envs.ogbench import OGBenchMaze, make_simulator, share_model
 from scots.envs.toy import ToyCorridor
+from scots.envs.vector import vector_environment
 from scots.evaluation import rollout
 from scots.evaluation.control import Controller, GoalController, PlanFollowing, PointPolicy, SubgoalController
 from scots.evaluation.results import EvalResult, Subject, evaluate
@@ -211,6 +212,13 @@ class Ledge(Environment):
         return Step(self.at, float(action[0]), success=False, done=bool(self.at[0] > 3))
 
 
+class HalfLedge(Ledge):
+    """Some of its tasks have a goal."""
+
+    def reset(self, task: Task, rng: np.random.Generator) -> tuple[Array, Array | None]:
+        return np.zeros(1, dtype=np.float32), np.array(task.goal, dtype=np.float32) if task.goal else None
+
+
 class Runner:
     """A controller for tasks without goals: episode n goes n steps of a half to the right, then stays."""
 
@@ -228,6 +236,15 @@ class Runner:
 def ledge(monkeypatch: pytest.MonkeyPatch) -> Meta:
     monkeypatch.setitem(ENVIRONMENTS, "ledge", Ledge)
     return Meta(dataset="ledge-walks", environment="ledge-v0")
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_tasks_with_and_without_goals_are_not_mixed(workers: int, ledge: Meta):
+    with (
+        vector_environment(HalfLedge, ledge, 2, workers) as environments,
+        pytest.raises(BadInput, match="with and without goals cannot be run together"),
+    ):
+        environments.reset([(Task(1), 0), (Task(2, (), (3.0,)), 0)], seed=0)
 
 
 def test_a_fall_ends_an_episode_without_success(ledge: Meta):

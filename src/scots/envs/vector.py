@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from scots.core.config import Seeds
+from scots.core.errors import BadInput
 from scots.data.shards import hidden_main, single_threaded
 from scots.data.trajectories import Array, Meta
 from scots.envs.base import Environment, Task
@@ -54,12 +55,17 @@ class _Group:
             for environment, (task, _), rng in zip(self._environments, episodes, streams, strict=False)
         ]
         goals = [goal for _, goal in begun if goal is not None]
+        if len(goals) not in (0, len(begun)):
+            raise BadInput(_MIXED)
         return np.stack([first for first, _ in begun]), np.stack(goals) if goals else None
 
     def step(self, numbers: list[int], actions: Array) -> _Reply:
         """Step these environments: observations (B, O), rewards, successes and dones (B,)."""
         stepped = [self._environments[number].step(action) for number, action in zip(numbers, actions, strict=True)]
         return tuple(np.stack(column) for column in zip(*stepped, strict=True))
+
+
+_MIXED = "tasks with and without goals cannot be run together; name those of one kind with --tasks"
 
 
 # ----------------------------------------------------------------------------------------------------------- workers
@@ -156,7 +162,15 @@ class VectorEnvironment:
             self._parts[part].send(method, *theirs)
         order = np.argsort(np.concatenate(list(shares.values())))
         columns = zip(*(self._parts[part].receive() for part in shares), strict=True)
-        return tuple(None if column[0] is None else np.concatenate(column)[order] for column in columns)
+        return tuple(_joined(column, order) for column in columns)
+
+
+def _joined(parts: Sequence[Array | None], order: Array) -> Array | None:
+    """The arrays of all workers in the order of the episodes; None if none of them has any."""
+    arrays = [part for part in parts if part is not None]
+    if len(arrays) not in (0, len(parts)):
+        raise BadInput(_MIXED)
+    return np.concatenate(arrays)[order] if arrays else None
 
 
 @contextmanager
