@@ -1,4 +1,4 @@
-"""Who may import whom: one chain of rooms, and simulators stay in their own."""
+"""Who may import whom: one chain of subpackages, and simulators stay in theirs."""
 
 import ast
 from pathlib import Path
@@ -23,11 +23,11 @@ CHAIN = [
     {"__main__"},
 ]
 SIMULATORS = {"mujoco", "ogbench", "irsim", "stable_baselines3"}
-SIMULATOR_ROOMS = {"envs": SIMULATORS, "datasets": {"stable_baselines3", "ogbench"}}  # experts are trained there
+SIMULATOR_PACKAGES = {"envs": SIMULATORS, "datasets": {"stable_baselines3", "ogbench"}}  # experts are trained there
 
 
-def level(room: str) -> int:
-    return next(n for n, rooms in enumerate(CHAIN) if room in rooms)
+def level(package: str) -> int:
+    return next(n for n, packages in enumerate(CHAIN) if package in packages)
 
 
 def imports_of(path: Path) -> set[str]:
@@ -45,30 +45,30 @@ def imports_of(path: Path) -> set[str]:
     return found
 
 
-def room_of(path: Path) -> str:
+def package_of(path: Path) -> str:
     return path.relative_to(ROOT).with_suffix("").parts[0]
 
 
 MODULES = [path for path in sorted(ROOT.rglob("*.py")) if path != ROOT / "__init__.py"]
 
 
-def test_every_module_has_a_room():
-    assert {room_of(path) for path in MODULES} <= set().union(*CHAIN)
+def test_every_module_has_its_package():
+    assert {package_of(path) for path in MODULES} <= set().union(*CHAIN)
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_imports_point_down_the_chain(path: Path):
-    room = room_of(path)
+    package = package_of(path)
     for name in imports_of(path):
         if name.startswith("scots.") and name != "scots.__version__":
             target = name.split(".")[1]
-            assert target == room or level(target) < level(room), name
+            assert target == package or level(target) < level(package), name
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_simulators_stay_in_their_rooms(path: Path):
+def test_simulators_stay_in_their_packages(path: Path):
     used = {name.split(".")[0] for name in imports_of(path)} & SIMULATORS
-    assert used <= SIMULATOR_ROOMS.get(room_of(path), set())
+    assert used <= SIMULATOR_PACKAGES.get(package_of(path), set())
 
 
 def test_no_module_is_long():
