@@ -45,7 +45,7 @@ def plans(planner: PlannerModel, rows: slice = slice(None), seed: int = 0) -> li
 def test_plans_lead_from_start_to_goal(trained: tuple[PlannerModel, Path]):
     for positions, start, goal in zip(plans(trained[0]), STARTS, GOALS, strict=True):
         assert positions.dtype == np.float32
-        assert positions.shape[1] == 2
+        assert positions.shape[1] == len(trained[0].columns)
         assert np.isfinite(positions).all()
         assert np.array_equal(positions[0], start)
         assert np.array_equal(positions[-1], goal)

@@ -78,9 +78,10 @@ class SubgoalController:
     Plans are filled in as they are walked, for all episodes at once and some steps ahead.
     """
 
-    def __init__(self, planner: Planner, policy: Policy, following: PlanFollowing, position: tuple[int, ...]) -> None:
+    def __init__(self, planner: Planner, policy: Policy, following: PlanFollowing, columns: tuple[int, ...]) -> None:
+        """`columns` are those of an observation that the planner plans."""
         self.planner, self.policy, self.following = planner, policy, following
-        self._position = list(position)
+        self._columns = list(columns)
 
     def begin(self, seeds: Sequence[int]) -> None:
         """Start new episodes; each plans at its first step."""
@@ -90,16 +91,16 @@ class SubgoalController:
 
     def act(self, episodes: Array, observations: Array, goals: Array | None) -> Array:
         """The policy's actions towards the subgoals of these episodes."""
-        positions = observations[:, self._position]
+        positions = observations[:, self._columns]
         due = self._due(episodes)
         if due.any():
-            self._replan(episodes[due], positions[due], None if goals is None else goals[due][:, self._position])
+            self._replan(episodes[due], positions[due], None if goals is None else goals[due][:, self._columns])
         reached = np.linalg.norm(positions - self.subgoals(episodes), axis=1) <= self.following.goal_tolerance
         self._advance(episodes[due | reached])
         if np.isnan(self.subgoals(episodes)).any():
             self._fill_in_ahead(episodes)
         towards = observations.copy()
-        towards[:, self._position] = self.subgoals(episodes)
+        towards[:, self._columns] = self.subgoals(episodes)
         self._steps[episodes] += 1
         return self.policy.act(observations, towards, self._rng)
 

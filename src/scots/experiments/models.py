@@ -216,7 +216,7 @@ def build_controller(
                 "--candidates 1"
             )
         plans = parts.search(planner, search)
-    return SubgoalController(plans, agent, following, planner.meta.position)
+    return SubgoalController(plans, agent, following, planner.columns)
 
 
 def subject_of(

@@ -28,14 +28,17 @@ Rngs = Sequence[np.random.Generator]
 
 @dataclass(eq=False)
 class Plan:
-    """Positions to go to, one per environment step; NaN where the plan is not filled in yet."""
+    """Positions to go to, one per environment step; NaN where the plan is not filled in yet.
+
+    A planner whose plans are made of other columns than the position has those here.
+    """
 
     positions: Array  # (T, P) float32
     seed: int  # of everything that is drawn for it, so the order in which it is filled in changes nothing
 
 
 class Planner(Protocol):
-    """Plans from starts to goals, always in batches."""
+    """Plans from starts to goals, always in batches; both are given in the columns that it plans (P)."""
 
     def plan(self, start: Array, goal: Array | None, seeds: Sequence[int]) -> list[Plan]:
         """A plan for each start (B, P), to its goal (B, P) if there is one, each drawn with a seed of its own."""
@@ -114,6 +117,11 @@ class PlannerModel(Model):
 
     name: ClassVar[str]  # in the registry
     has_bridges: ClassVar[bool] = False  # its plans can be searched part by part: it is a `BridgingPlanner`
+
+    @property
+    def columns(self) -> tuple[int, ...]:
+        """Observation columns that its plans are made of: the position, unless a planner says otherwise."""
+        return self.meta.position
 
     @classmethod
     @abstractmethod
