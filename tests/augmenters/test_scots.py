@@ -163,7 +163,7 @@ def test_a_moved_cache_is_found_whole(small: Path, home: Path, tmp_path: Path, m
     assert after == {path: time for path, time in before.items() if path in after}
 
 
-def test_the_same_settings_have_one_identity(small: Path):
+def test_the_same_settings_have_one_identity():
     """However they were given: an override that changes nothing leaves no trace."""
     twice = SMOKE.replace_all({"trajectories": 500, "stitching.stitches": 6})
     jobs = [SCOTS.job(DATA, config, 0, "smoke") for config in (CONFIG, twice)]

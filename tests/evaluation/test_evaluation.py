@@ -238,7 +238,7 @@ def ledge(monkeypatch: pytest.MonkeyPatch) -> Meta:
     return Meta(dataset="ledge-walks", environment="ledge-v0")
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_tasks_with_and_without_goals_are_not_mixed(workers: int, ledge: Meta):
     with (
         vector_environment(HalfLedge, ledge, 2, workers) as environments,

@@ -119,6 +119,7 @@ def test_bridges_keep_both_ends():
         assert np.array_equal(sequences[:, [0, -1]], ends)
 
 
+@pytest.mark.slow
 def test_a_plan_does_not_depend_on_its_companions(monkeypatch: pytest.MonkeyPatch):
     """Alone, among others, or split over network calls: the same up to rounding."""
     model, start, goal = planner(), DATA.observations[:40], DATA.observations[100:140]
