@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from hypothesis import HealthCheck, settings
 
 from scots.envs.rendering import choose_gl_backend
@@ -12,4 +14,5 @@ choose_gl_backend()  # before any test imports MuJoCo, which reads the choice on
 settings.register_profile(
     "scots", derandomize=True, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow]
 )
-settings.load_profile("scots")
+settings.register_profile("quick", settings.get_profile("scots"), max_examples=20)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "scots"))  # `make quick` looks at fewer cases

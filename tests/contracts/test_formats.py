@@ -36,7 +36,7 @@ def target_id(target: tuple[str, str]) -> str:
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=target_id)
-@settings(max_examples=50)
+@settings(max_examples=settings().max_examples // 2)  # for each of many formats
 @given(draw=st.data())
 def test_round_trip_is_exact(target: tuple[str, str], draw: st.DataObject) -> None:
     name, suffix = target
