@@ -469,7 +469,9 @@ def test_parquet_reads_a_foreign_file(tmp_path: Path) -> None:
 
 def test_csv_files_are_human_readable(tmp_path: Path) -> None:
     data = dataset(
-        (2, 2), meta=Meta(columns=("x", "y"), position=(0, 1)), **dict.fromkeys(("qpos", "qvel", "source", "scores"))
+        (2, 2),
+        meta=Meta(columns=("x", "y"), position=(0, 1)),
+        **dict.fromkeys(("qpos", "qvel", "source", "scores", "generated")),
     )
     formats.write(data, tmp_path / "a.csv")
     first, header, *rows = (tmp_path / "a.csv").read_text().splitlines()

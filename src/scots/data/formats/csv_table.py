@@ -21,7 +21,7 @@ from scots.data.trajectories import Trajectories
 
 _SUFFIX = ".csv"
 _META = "# meta: "
-_FORMATS = {np.dtype(np.float32): "%.9g", np.dtype(np.float64): "%.17g", np.dtype(np.int64): "%d"}  # all lossless
+_FORMATS = {"f4": "%.9g", "f8": "%.17g", "i8": "%d", "b1": "%d"}  # by the kind and bytes of a number; all lossless
 
 
 def matches(path: Path) -> bool:
@@ -58,7 +58,7 @@ def _write_header(file: TextIO, names: list[str]) -> None:
 
 def _write_rows(file: TextIO, episode: Trajectories, prefix: str) -> None:
     columns = list(columns_of(episode).values())
-    line = prefix + ",".join(_FORMATS[values.dtype] for values in columns) + "\n"
+    line = prefix + ",".join(_FORMATS[values.dtype.str[1:]] for values in columns) + "\n"
     file.writelines(line % row for row in zip(*(values.tolist() for values in columns), strict=True))
 
 

@@ -16,7 +16,7 @@ from scots.data.formats.hdf5 import Hdf5Writer, check_size
 from scots.data.trajectories import ROW_FIELDS, Array, Meta, Trajectories, offsets_from_last
 
 _PATHS = {name: name for name in ROW_FIELDS} | {
-    name: f"infos/{name}" for name in ("qpos", "qvel", "times", "source", "scores")
+    name: f"infos/{name}" for name in ("qpos", "qvel", "times", "source", "scores", "generated")
 }
 _DESCRIPTION = "metadata/scots"
 _SIGNATURE = b"\x89HDF\r\n\x1a\n"

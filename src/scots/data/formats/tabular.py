@@ -21,7 +21,12 @@ from scots.data.trajectories import Array, Meta, Trajectories, concat
 _EPISODE = {"episode", "episode_id", "traj", "trajectory", "traj_id", "run"}
 _TIME = {"time", "t", "timestamp", "stamp"}
 _POSITION = (("x", "y"), ("pos_x", "pos_y"), ("position_x", "position_y"), ("px", "py"))
-_SINGLE = {"times": "time", "rewards": "reward", "source": "source_row"}  # fields stored in a single column
+_SINGLE = {
+    "times": "time",
+    "rewards": "reward",
+    "source": "source_row",
+    "generated": "generated",
+}  # fields stored in a single column
 _PREFIXES = {"actions": "action", "qpos": "qpos_", "qvel": "qvel_", "scores": "stitch_score_"}
 _DESCRIPTION = "meta.json"
 
