@@ -45,6 +45,7 @@ class Meta(Config):
     columns: tuple[str, ...] = ()  # names of the observation columns
     position: tuple[int, ...] = ()  # observation columns that are the position: what is drawn, planned and covered
     quaternions: tuple[int, ...] = ()  # first column of each unit quaternion
+    angles: tuple[tuple[int, float], ...] = ()  # columns that wrap around, each with its period: 360 or 2 pi
     maze: tuple[str, ...] = ()  # text of the maze file, for a custom maze
     provenance: tuple[dict[str, Any], ...] = ()  # one entry per step that made this data, oldest first
 
@@ -102,6 +103,8 @@ class Trajectories:
             raise BadInput(f"meta names {len(self.meta.columns)} columns, observations have {columns}")
         if any(not 0 <= column < columns for column in self.meta.position):
             raise BadInput(f"position columns {self.meta.position} are outside the {columns} observation columns")
+        if any(not (0 <= column < columns and period > 0) for column, period in self.meta.angles):
+            raise BadInput(f"angles {self.meta.angles}: expected columns below {columns}, each with a positive period")
 
     def _freeze(self, name: str, values: Array) -> None:
         view = values.view()
@@ -188,6 +191,8 @@ class Trajectories:
                 digest.update(f"{name} {values.shape} {values.dtype}".encode())
                 digest.update(np.ascontiguousarray(values).data)
         digest.update(f"position {[int(column) for column in self.meta.position]}".encode())
+        if self.meta.angles:
+            digest.update(f"angles {self.meta.angles}".encode())
         return digest.hexdigest()
 
     def save(self, path: str | Path, format: str | None = None) -> None:
