@@ -77,7 +77,7 @@ def dataset(lengths: tuple[int, ...] = (3, 2, 4), columns: int = 2, **changes: A
         "times": np.arange(rows) * 0.1,
         "source": np.arange(rows) + 2**40,
         "scores": rng.normal(size=(rows, 3)),
-        "generated": rng.random(rows) < 0.5,
+        "generated": rng.integers(3, size=rows),
         "terminated": np.arange(len(lengths)) % 2 == 0,
         "meta": Meta(dataset="pointmaze-giant-stitch-v0", position=(0, 1), provenance=({"step": "made", "seed": 0},)),
     }

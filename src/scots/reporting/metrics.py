@@ -350,14 +350,14 @@ def measure_dynamics(
     unrefined = refined = None
     if aug.source is not None and len(at_joins):
         across = data.observations[np.stack([aug.source[at_joins], aug.source[at_joins + 1]], axis=1)]
-        unrefined = errors(across, inverse.label(across)[:, 0] if inverse else aug.actions[at_joins])
+        unrefined = errors(across, inverse.label(across[:, 0], across[:, 1]) if inverse else aug.actions[at_joins])
         refined = errors(aug.windows(at_joins, 2), aug.actions[at_joins])
     return Dynamics(
         unrefined_joins=unrefined,
         refined_joins=refined,
         inside=errors(aug.windows(inside, 2), aug.actions[inside]) if len(inside) else None,
         recorded=errors(recorded, data.actions[rows]),
-        relabelled=errors(recorded, inverse.label(recorded)[:, 0]) if inverse else None,
+        relabelled=errors(recorded, inverse.label(recorded[:, 0], recorded[:, 1])) if inverse else None,
     )
 
 
@@ -402,7 +402,7 @@ def measure_residual(
     """Error of predicting recorded actions from the states before and after them."""
     assert data.actions is not None
     rows = data.random_rows(2, count, rng)
-    error = inverse.label(data.windows(rows, 2))[:, 0] - data.actions[rows]
+    error = inverse.label(data.observations[rows], data.observations[rows + 1]) - data.actions[rows]
     return Residual(count, held_out, float(np.square(error).mean()), float(data.actions[rows].var(axis=0).mean()))
 
 

@@ -21,7 +21,7 @@ from scots.data.trajectories import Trajectories
 
 _SUFFIX = ".csv"
 _META = "# meta: "
-_FORMATS = {"f4": "%.9g", "f8": "%.17g", "i8": "%d", "b1": "%d"}  # by the kind and bytes of a number; all lossless
+_FORMATS = {"f4": "%.9g", "f8": "%.17g", "i8": "%d", "u1": "%d"}  # by the kind and bytes of a number; all lossless
 
 
 def matches(path: Path) -> bool:
