@@ -7,6 +7,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from strategies import drives
 
 from scots.augmenters.refinement import (
     InverseDynamics,
@@ -22,6 +23,7 @@ from scots.core.errors import BadInput
 from scots.data.trajectories import Array
 from scots.datasets import toy
 from scots.models import diffusion
+from scots.models.diffusion import SamplingConfig
 
 DATA = toy.make(episodes=10)
 CONFIG = StitcherConfig(width=16, depth=1, head_width=8)
@@ -176,3 +178,37 @@ def test_no_actions_no_inverse_dynamics():
     without = replace(DATA, actions=None)
     with pytest.raises(BadInput, match="no actions"):
         InverseDynamics.for_data(InverseDynamicsConfig(), without)
+
+
+def drive(heading: float) -> np.ndarray:
+    return np.array([0.5, 0.4, heading, 6], np.float32)
+
+
+def test_the_chord_between_two_headings_is_the_short_way_round():
+    """A network that answers zero for the clean data leaves the chord as it is."""
+    config = replace(CONFIG, frame="chord", prediction="x0", sampling=SamplingConfig(steps=3, order=2))
+    stitcher = Stitcher.for_data(config, drives(3), tokens=9, context=1)
+    ends = np.stack([[drive(350), drive(10)], [drive(10), drive(350)], [drive(80), drive(120)]])
+    headings = stitcher.refine(ends, torch.Generator().manual_seed(0))[..., 2]
+    turn = (np.diff(headings, axis=1) + 180) % 360 - 180
+    np.testing.assert_allclose(turn[0], 2.5, atol=0.1)
+    np.testing.assert_allclose(turn[1], -2.5, atol=0.1)
+    np.testing.assert_allclose(turn[2], 5, atol=0.6)
+    assert headings[0, 4] == pytest.approx(0, abs=0.01) or headings[0, 4] == pytest.approx(360, abs=0.01)
+    assert headings.min() >= 0
+    assert headings.max() < 360
+
+
+def test_a_turn_through_north_is_as_small_a_change_as_any_other():
+    inverse = InverseDynamics.for_data(InverseDynamicsConfig(hidden=(8,), inputs="difference"), drives(3)).eval()
+
+    def change(heading: float, following: float) -> torch.Tensor:
+        return inverse.change(torch.from_numpy(drive(following) - drive(heading)))
+
+    torch.testing.assert_close(change(359, 1), change(10, 12))
+    torch.testing.assert_close(change(1, 359), change(12, 10))
+    assert (change(359, 1) - change(1, 359))[-1] > 0.2, "the sine of the turn is seen"
+    assert inverse.change.std[-1] < 0.5, "scaled by turns, not by jumps of 360 degrees"
+    states = torch.from_numpy(np.stack([drive(359.999), drive(0.001)]))
+    actions = inverse.action(states, torch.from_numpy(drive(2)).expand(2, -1)).detach()
+    np.testing.assert_allclose(actions[0], actions[1], atol=1e-3)

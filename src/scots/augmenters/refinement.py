@@ -16,7 +16,7 @@ from scots.core.errors import BadInput
 from scots.data.trajectories import Array, Normalizer, Trajectories
 from scots.models import diffusion
 from scots.models.diffusion import Frame, Prediction, SamplingConfig
-from scots.models.nets import DiT1d, Scale, mlp
+from scots.models.nets import DiT1d, Scale, feature_sizes, mlp
 from scots.models.training import EMA, Batch, Model, TrainingConfig
 
 _BATCH = 256  # windows in one network call: larger batches do not fit the processor's cache
@@ -75,13 +75,13 @@ class Stitcher(Model):
     """
 
     config_class = StitcherConfig
-    deviation: Tensor  # (O,) standard deviation of normalised states from the chord of their window
+    deviation: Tensor  # (F,) standard deviation of normalised states from the chord of their window
 
     def __init__(self, config: StitcherConfig, sizes: dict[str, int]) -> None:
         super().__init__(config, sizes)
         columns = sizes["observation"]
         line = columns if config.frame == "chord" else 0
-        self.scale = Scale(columns)
+        self.scale = Scale(columns, sizes.get("angles", 0))
         self.net = DiT1d(columns, config.width, config.depth, config.head_width, sizes["tokens"], line)
         self.ema = EMA(self.net, config.ema, warmup=True)
         self.register_buffer("deviation", torch.ones(columns))
@@ -92,8 +92,10 @@ class Stitcher(Model):
         tokens, context = sizes["tokens"], sizes["context"]
         if tokens <= 2 * context:
             raise BadInput(f"a window of {tokens} states has nothing between its ends to refine; use at least 3")
-        model = cls(config, {"observation": data.observations.shape[1], "tokens": tokens, "context": context})
-        model.scale.fit(Normalizer.fit(data.observations))
+        observation = feature_sizes("observation", data.observations.shape[1], data.meta.angles)
+        model = cls(config, {**observation, "tokens": tokens, "context": context})
+        model.scale.fit_angles(data.observations, data.meta.angles)
+        model.scale.fit(Normalizer.fit(model.scale.array_features(data.observations)))
         if config.frame == "chord":
             starts = data.random_rows(tokens, 10_000, np.random.default_rng(0))
             states = model.scale(torch.from_numpy(data.windows(starts, tokens)))
@@ -219,8 +221,8 @@ class InverseDynamics(Model):
 
     def __init__(self, config: InverseDynamicsConfig, sizes: dict[str, int]) -> None:
         super().__init__(config, sizes)
-        self.scale = Scale(sizes["observation"])
-        self.change = Scale(sizes["observation"])
+        self.scale = Scale(sizes["observation"], sizes.get("angles", 0))
+        self.change = Scale(sizes["observation"], sizes.get("angles", 0))
         shape = (2 * sizes["observation"], *config.hidden, sizes["action"])
         self.net = mlp(shape, layer_norm=False, dropout=config.dropout)
 
@@ -229,10 +231,13 @@ class InverseDynamics(Model):
         """Sized and scaled for the states, changes and actions of a dataset."""
         if data.actions is None:
             raise BadInput("this dataset has no actions, so no inverse dynamics can be learned from it")
-        model = cls(config, {"observation": data.observations.shape[1], "action": data.actions.shape[1]})
-        model.scale.fit(Normalizer.fit(data.observations))
+        observation = feature_sizes("observation", data.observations.shape[1], data.meta.angles)
+        model = cls(config, {**observation, "action": data.actions.shape[1]})
         rows = data.random_rows(2, min(200_000, data.rows), np.random.default_rng(0))
-        model.change.fit(Normalizer.fit(data.observations[rows + 1] - data.observations[rows]))
+        changes = data.observations[rows + 1] - data.observations[rows]
+        for scale, values in ((model.scale, data.observations), (model.change, changes)):
+            scale.fit_angles(values, data.meta.angles)
+            scale.fit(Normalizer.fit(scale.array_features(values)))
         return model
 
     def batch(self, data: Trajectories, size: int, rng: np.random.Generator) -> Batch:

@@ -55,6 +55,11 @@ class Meta(Config):
         return ", ".join(str(step.get("origin", "unknown")) for step in self.provenance) or "unknown"
 
     @property
+    def position_angles(self) -> tuple[tuple[int, float], ...]:
+        """The angles among the position columns, numbered within the position."""
+        return tuple((self.position.index(column), period) for column, period in self.angles if column in self.position)
+
+    @property
     def augmentation(self) -> dict[str, Any] | None:
         """The provenance entry of the augmenter that made this data, or None for data as it was recorded."""
         return next((step for step in reversed(self.provenance) if "augmenter" in step), None)
