@@ -444,6 +444,6 @@ def test_other_data_than_what_was_stitched_makes_no_search_parts(stitched: Path,
     data = formats.read(stitched / "aug.npz")
     with pytest.raises(BadInput, match="give the data that was augmented"):
         train_model("hd", data, profile="smoke", folder=tmp_path / "hd", changes=FEW, recorded=DATA[:20])
-    renamed = DATA.with_meta(position=(1, 0))  # the columns are those of the augmentation
+    renamed = DATA.with_meta(position=(1, 0), angles=((0, 360.0),))  # what counts is as the augmentation had it
     train_model("hd", data, profile="smoke", folder=tmp_path / "hd", changes=FEW, recorded=renamed)
     assert (tmp_path / "hd" / "search" / "support.npz").exists()
