@@ -60,5 +60,5 @@ def turn(start: Array, end: Array, period: float) -> Array:
 def into_range(values: Array, like: Array, period: float) -> Array:
     """Angles moved by whole turns into the range that the recorded ones use: around zero, or from zero up."""
     low = -period / 2 if np.nanmin(like) < 0 else 0.0
-    inside = (values >= low) & (values <= low + period)
+    inside = (values >= low) & (values < low + period)  # these are not touched, not even by rounding
     return np.where(inside, values, (values - low) % period + low)

@@ -173,5 +173,6 @@ def fill_missing(values: Array, clock: Array, offsets: Array, period: float | No
         if known.any():
             recorded = filled[rows][known]
             curve = np.unwrap(recorded, period=period) if period else recorded
-            filled[rows][~known] = np.interp(clock[rows][~known], clock[rows][known], curve)
-    return into_range(filled, values, period) if period and missing.any() and not missing.all() else filled
+            guessed = np.interp(clock[rows][~known], clock[rows][known], curve)
+            filled[rows][~known] = into_range(guessed, values, period) if period else guessed
+    return filled

@@ -61,9 +61,9 @@ def _read_table(path: Path, choices: Choices, own: bool) -> Table:
     if own:
         frame = pd.DataFrame({name: _column(path, name, table.column(name)) for name in names})
     else:
-        # Without pandas' notes about an index; identifiers keep their digits beside missing ones.
+        # Identifiers keep their digits beside missing ones; an index of pandas' is a column without a name.
         frame = table.replace_schema_metadata(None).to_pandas(integer_object_nulls=True)
-        frame.columns = [name.strip() for name in names]
+        frame.columns = ["" if name.startswith("__index_level_") else name.strip() for name in names]
     return Table(path, frame, str(path), lambda row: f"row {row}", None if metadata is None else metadata.decode())
 
 
