@@ -33,13 +33,16 @@ def numbers(shape: tuple[int, ...], dtype: type = np.float32) -> st.SearchStrate
 def metas(draw: st.DrawFn, columns: int) -> Meta:
     """What a dataset with this many observation columns may say about itself."""
     names = st.lists(COLUMN_NAMES, min_size=columns, max_size=columns).map(tuple)
+    position = draw(st.lists(st.integers(0, columns - 1), max_size=2).map(tuple))
+    origin = st.just((48.137154, 11.576124)) if len(position) == 2 else st.nothing()
     return Meta(
         dataset=draw(st.none() | st.text(max_size=8) | st.just("pointmaze-giant-stitch-v0")),
         environment=draw(st.none() | st.text(max_size=8)),
         columns=draw(st.just(()) | names),
-        position=draw(st.lists(st.integers(0, columns - 1), max_size=2).map(tuple)),
-        angles=draw(st.lists(st.tuples(st.integers(0, columns - 1), st.sampled_from(PERIODS)), max_size=1).map(tuple)),
+        position=position,
         quaternions=draw(st.lists(st.integers(0, columns - 1), max_size=1).map(tuple)),
+        angles=draw(st.lists(st.tuples(st.integers(0, columns - 1), st.sampled_from(PERIODS)), max_size=1).map(tuple)),
+        geo_origin=draw(st.just(()) | origin),
         maze=draw(st.lists(st.text("#. \n", max_size=4), max_size=2).map(tuple)),
         provenance=draw(st.lists(st.dictionaries(st.text(max_size=4), JSON, max_size=2), max_size=2).map(tuple)),
     )

@@ -13,6 +13,7 @@ from tyro.conf import OmitArgPrefixes, Positional, arg, subcommand
 
 from scots import __version__
 from scots.core.errors import BadInput
+from scots.data.choices import Choices
 from scots.data_commands import Data, DatasetName
 
 ProfileName = Literal["smoke", "laptop", "paper"]
@@ -65,8 +66,7 @@ class Augment:
     """Search in the temporal-distance embedding (default), or in raw states (the ablation)."""
     set: tuple[str, ...] = ()
     """Any other setting of the augmenter: PATH=VALUE, such as embedding.training.steps=2000."""
-    position: str | None = None
-    """Observation columns that are the position, by name or number, where the data does not say: x,y or 0,1."""
+    columns: Choices = Choices()
     workers: int | None = None
     """Processes (default: all cores). The bytes do not depend on it."""
     seed: int = 0
@@ -77,6 +77,8 @@ class Augment:
     def run(self) -> None:
         """Augment and say what was written."""
         from scots.core.config import parse_changes
+        from scots.core.console import console
+        from scots.data.inspection import HORIZON, inspect
         from scots.data.shards import remove_dataset
         from scots.datasets import load
         from scots.experiments.models import augment
@@ -93,7 +95,9 @@ class Augment:
             "encoder": self.encoder,
         }
         changes = {path: value for path, value in flags.items() if value is not None} | parse_changes(self.set)
-        data = load(self.data, position=self.position)
+        data = load(self.data, **self.columns.given())
+        for warning in inspect(data, horizon=self.segment or HORIZON).warnings:
+            console.print(f"warning: {warning}", markup=False, highlight=False, soft_wrap=True)
         if self.force:
             if Path(self.data).resolve() == self.out.resolve():
                 raise BadInput(f"{self.out}: is the data to augment; write to another file")
@@ -151,8 +155,7 @@ class Train:
     """The data that was augmented: a planner then saves what plan search needs of it (default: from the cache)."""
     set: tuple[str, ...] = ()
     """Settings that are not the profile's: PATH=VALUE, such as training.steps=5000."""
-    position: str | None = None
-    """Observation columns that are the position, by name or number, where the data does not say: x,y or 0,1."""
+    columns: Choices = Choices()
     seed: int = 0
     """Seed of training."""
     force: bool = False
@@ -166,11 +169,11 @@ class Train:
 
         train_model(
             self.model,
-            load(self.data, position=self.position),
+            load(self.data, **self.columns.given()),
             profile=self.profile,
             seed=self.seed,
             folder=self.out,
-            recorded=load(self.recorded, position=self.position) if self.recorded else None,
+            recorded=load(self.recorded, **self.columns.given()) if self.recorded else None,
             changes=parse_changes(self.set),
             force=self.force,
         )

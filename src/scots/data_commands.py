@@ -10,6 +10,8 @@ from typing import Annotated, Any, Literal
 
 from tyro.conf import Positional, arg, subcommand
 
+from scots.data.choices import Choices
+
 DatasetId = Positional[Annotated[str, arg(metavar="ID")]]
 DatasetName = Positional[Annotated[str, arg(metavar="DATA")]]
 
@@ -121,14 +123,20 @@ class Convert:
     """File or folder to write: .npz (OGBench), .hdf5 (D4RL), .csv, .parquet, a folder."""
     format: str | None = None
     """Format by name, where the target's name does not say it."""
+    geographic: bool = False
+    """Write the position as latitude and longitude, for other programs; needs a .csv target."""
+    columns: Choices = Choices()
 
     def run(self) -> None:
         """Convert and say what was written."""
         from scots.data import formats
+        from scots.data.inspection import how_read
         from scots.datasets.loading import load_declared
 
-        data = load_declared(self.source)
-        formats.write(data, self.target, self.format)
+        data = load_declared(self.source, **self.columns.given())
+        if texts := how_read(data.meta):
+            print(_text(texts), file=sys.stderr)
+        formats.write(data, self.target, self.format, geographic=self.geographic)
         print(f"{self.target}: {data}")
 
 
@@ -138,8 +146,7 @@ class Inspect:
 
     data: DatasetName
     """Dataset id, file or folder."""
-    position: str | None = None
-    """Observation columns that are the position, by name or number: x,y or 0,1."""
+    columns: Choices = Choices()
     png: Path | None = None
     """Write a picture here."""
     json: bool = False
@@ -151,7 +158,7 @@ class Inspect:
         from scots.datasets.loading import load_declared
         from scots.reporting.maps import dataset_figure, save_figure
 
-        data = load_declared(self.data, position=self.position, finite=False)
+        data = load_declared(self.data, finite=False, **self.columns.given())
         found = inspect(data)
         if self.json:
             print(json.dumps({**found.facts, "warnings": found.warnings}, indent=1))

@@ -427,7 +427,7 @@ def test_csv_header_decides_the_role_of_each_column(tmp_path: Path) -> None:
     rows = ["a,1,2,3,4,5,0.1,6,7,8", "a,1,2,3,4,5,0.2,6,7,8", "b,1,2,3,4,5,0.3,6,7,9"]
     (tmp_path / "a.csv").write_text(text + "\n".join(rows) + "\n")
     data = formats.read(tmp_path / "a.csv")
-    assert data.meta == Meta(columns=("Y", "X", "speed"), position=(1, 0))
+    assert (data.meta.columns, data.meta.position) == (("Y", "X", "speed"), (1, 0))
     assert data.offsets.tolist() == [0, 2, 3]
     assert data.observations[-1].tolist() == [1, 2, 9]
     assert data.times is not None
@@ -463,7 +463,7 @@ def test_parquet_reads_a_foreign_file(tmp_path: Path) -> None:
     parquet.write_table(table, tmp_path / "a.parquet")
     data = formats.read(tmp_path / "a.parquet")
     assert data.offsets.tolist() == [0, 2, 3]
-    assert data.meta == Meta(columns=("x", "y"), position=(0, 1))
+    assert (data.meta.columns, data.meta.position) == (("x", "y"), (0, 1))
     assert data.times is not None
 
 

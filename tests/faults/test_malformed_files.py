@@ -305,13 +305,19 @@ def test_flipped_byte_in_an_hdf5_file_we_wrote(tmp_path: Path) -> None:
 
 # ------------------------------------------------------------------------------------------------------------ tables
 
+OWN = '# meta: {"meta": {}, "terminated": null}\n'  # tables of our own are read strictly
+
 BAD_CSV = {
-    "not a number": ("x,y\n1,2\n3,four\n", ["line 3: column 'y': 'four' is not a number"]),
-    "empty cell": ("x,y\n1,2\n,4\n", ["line 3: column 'x': the cell is empty"]),
+    "not a number": ("x,y\n1,2\n3,four\n", ["line 3: column 'y': 'four' is not a number", "--ignore y"]),
+    "not a number after a blank line": ("x,y\n1,2\n\n3,four\n", ["line 4: column 'y': 'four' is not a number"]),
+    "not a number in an own table": (OWN + "x,y\n1,2\n3,four\n", ["line 4: column 'y': 'four' is not a number"]),
+    "empty cell": (OWN + "x,y\n1,2\n,4\n", ["line 4: column 'x': the cell is empty"]),
+    "missing in an own table": (OWN + "x,y\n1,2\nnan,4\n", ["line 4: column 'x': 'nan' is not a number"]),
     "short row": ("x,y\n1,2\n3\n", ["line 3: found 1 cells, expected 2"]),
     "long row": ("x,y\n1,2,3\n", ["line 2: found 3 cells, expected 2"]),
     "duplicate column": ("x,x\n1,2\n", ["line 1: column 'x' appears twice"]),
-    "unnamed": (",x\n0,1\n", ["line 1: column 0 has no name"]),
+    "unnamed": (OWN + ",x\n0,1\n", ["line 2: column 0 has no name"]),
+    "only unnamed": (",\n0,1\n", ["line 1: no observation columns"]),
     "no header": ("1.5,2.5\n3,4\n", ["line 1: found numbers, expected column names"]),
     "empty file": ("", ["line 1: no observation columns"]),
     "no rows": ("x,y\n", ["no rows below the header"]),
@@ -319,10 +325,23 @@ BAD_CSV = {
         "episode,action_0\n0,1\n",
         ["line 1: no observation columns; the header has 'episode', 'action_0'"],
     ),
-    "two times": ("t,time,x\n0,0,1\n", ["line 1: columns 't' and 'time' both mean times"]),
-    "two episodes": ("run,traj,x\n0,0,1\n", ["line 1: columns 'run' and 'traj' both mean episode"]),
-    "id repeats": ("run,x\na,1\nb,1\na,1\n", ["run: episode a starts a second time at row 2"]),
-    "not finite": ("run,x\na,1\nb,nan\n", ["observations: row 1, column 0 (episode 1) is nan"]),
+    "two times": ("t,time,x\n0,0,1\n", ["line 1: columns 't' and 'time' both mean times", "--time t"]),
+    "two episodes": ("run,traj,x\n0,0,1\n", ["line 1: columns 'run' and 'traj' both mean episode", "--episode run"]),
+    "two positions": ("lat,lon,x,y\n1,1,1,1\n", ["line 1: both x,y and lat,lon may be the position", "--position x,y"]),
+    "id repeats": (OWN + "run,x\na,1\nb,1\na,1\n", ["run: episode a starts a second time at row 2"]),
+    "not finite": ("run,x\na,1\nb,inf\n", ["observations: row 1, column 0 (episode 1) is inf"]),
+    "only text": ("x,y\na,b\nc,d\n", ["column 'x' is text, not numbers"]),
+    "only text besides a time": (
+        "time,name\n1,b\n2,d\n",
+        ["line 1: no observation columns", "name is left out (text)"],
+    ),
+    "no positions": ("x,y\n,1\n2,\n", ["no rows are left: 2 rows without a position"]),
+    "time starts again": ("t,x\n0,1\n1,2\n0,1\n", ["line 4: column 't': time goes back", "--episode none"]),
+    "day or month first": ("time,x\n03/04/2024 10:00,1\n", ["day or the month first", "--time 'time=%d/%m/%Y %H:%M'"]),
+    "no date": (
+        "time,x\n2024-01-01 10:00,1\n2024-01-32 10:00,1\n",
+        ["line 3: column 'time': '2024-01-32 10:00' is no"],
+    ),
     "open quote": ('x,y\n1,"2\n', ["cannot be read"]),
     "meta is not JSON": ("# meta: {\nx,y\n1,2\n", ["meta: not valid JSON"]),
     "meta lacks keys": ("# meta: {}\nx,y\n1,2\n", ["meta: expected an object with 'meta' and 'terminated'"]),
@@ -354,24 +373,29 @@ def test_folder_with_different_headers(tmp_path: Path) -> None:
 
 def test_folder_with_a_bad_file(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("x,y\n1,2\n")
-    (tmp_path / "b.csv").write_text("x,y\n1,\n")
-    assert_read_error(tmp_path, "b.csv: line 2: column 'y'")
+    (tmp_path / "b.csv").write_text("x,y\n1,3\n2,two\n")
+    assert_read_error(tmp_path, "b.csv: line 3: column 'y': 'two' is not a number")
 
 
 def test_bad_parquet(tmp_path: Path) -> None:
     import pyarrow as arrow
     from pyarrow import parquet
 
-    cases: list[tuple[dict[str, list[Any]], str]] = [
-        ({"x": [1.0, None]}, "column 'x': row 1 is empty"),
-        ({"x": ["a", "b"]}, "column 'x': expected numbers, got string"),
-        ({"x": [[1.0], [2.0]]}, "column 'x': expected numbers, got list"),
-        ({"run": ["a", None], "x": [1, 2]}, "column 'run': row 1 is empty"),
-        ({"x": [1.0, float("nan")]}, "observations: row 1, column 0 (episode 0) is nan"),
-        ({"run": ["a"]}, "no observation columns"),
+    own = {b"scots": b'{"meta": {}, "terminated": null}'}
+    cases: list[tuple[dict[str, list[Any]], dict[bytes, bytes], str]] = [
+        ({"x": [1.0, None]}, own, "column 'x': row 1 is empty"),
+        ({"x": ["a", "b"]}, own, "column 'x': expected numbers, got string"),
+        ({"x": [[1.0], [2.0]]}, own, "column 'x': expected numbers, got list"),
+        ({"run": ["a", None], "x": [1, 2]}, own, "column 'run': row 1 is empty"),
+        ({"x": [1.0, float("nan")]}, own, "observations: row 1, column 0 (episode 0) is nan"),
+        ({"x": ["a", "b"]}, {}, "no observation columns; the header has 'x'; x is left out (text)"),
+        ({"x": [[1.0], [2.0]]}, {}, "no observation columns; the header has 'x'; x is left out (text)"),
+        ({"x": ["1", "b"], "y": [1, 2]}, {}, "row 1: column 'x': 'b' is not a number"),
+        ({"run": ["a"]}, {}, "no observation columns"),
     ]
-    for columns, words in cases:
-        parquet.write_table(arrow.table(columns), tmp_path / "data.parquet")
+    for columns, metadata, words in cases:
+        table = arrow.table(columns).replace_schema_metadata(metadata)
+        parquet.write_table(table, tmp_path / "data.parquet")
         assert_read_error(tmp_path / "data.parquet", words)
 
 

@@ -8,12 +8,22 @@ from typing import Any
 import numpy as np
 
 from scots.core.errors import BadInput
-from scots.data.trajectories import Array, Trajectories
+from scots.data import geography
+from scots.data.resampling import GAP_STEPS, typical_step
+from scots.data.trajectories import Array, Meta, Trajectories
 
 POSITION_NAMES = (("x", "y"), ("pos_x", "pos_y"), ("position_x", "position_y"), ("px", "py"))
 """Column names that are recognised as a position, in lower case."""
 
-_HORIZON = 26  # states in a segment, the paper's H
+READ_FROM_TABLES = "read from tables"
+"""Origin of data whose columns were guessed or chosen; its provenance says what was taken for what."""
+
+RESAMPLED = "resampled"
+"""Origin of data that was brought to an even time step."""
+
+HORIZON = 26
+"""States in a segment, the paper's H."""
+
 _BLOCK = 1 << 16  # rows processed at a time
 
 
@@ -32,7 +42,7 @@ def position_columns(data: Trajectories, requested: str | None = None) -> tuple[
     with a common position name, and as a guess the first two.
     """
     if requested:
-        return tuple(_column(data, name.strip()) for name in requested.split(",")), False
+        return tuple(column_number(data, name.strip(), "--position") for name in requested.split(",")), False
     if data.meta.position:
         return data.meta.position, False
     names = [name.lower() for name in data.meta.columns]
@@ -42,17 +52,26 @@ def position_columns(data: Trajectories, requested: str | None = None) -> tuple[
     return tuple(range(min(2, data.observations.shape[1]))), True
 
 
-def _column(data: Trajectories, name: str) -> int:
+def column_number(data: Trajectories, name: str, flag: str) -> int:
+    """The number of an observation column that a flag names or numbers."""
     if name in data.meta.columns:
         return data.meta.columns.index(name)
     columns = data.observations.shape[1]
     if name.isdigit() and int(name) < columns:
         return int(name)
     known = ", ".join(data.meta.columns) or f"0 to {columns - 1}"
-    raise BadInput(f"--position: no observation column {name!r}; choose from {known}")
+    raise BadInput(f"{flag}: no observation column {name!r}; choose from {known}")
 
 
-def inspect(data: Trajectories, position: str | None = None, horizon: int = _HORIZON) -> Inspection:
+def how_read(meta: Meta) -> dict[str, str]:
+    """What was taken for what when the data was read from tables: texts by role, in the order to print them."""
+    entry = next((step for step in meta.provenance if step.get("origin") == READ_FROM_TABLES), {})
+    texts = {role: text for role, text in entry.items() if role not in ("origin", "flags")}
+    resampled = next((step for step in meta.provenance if step.get("origin") == RESAMPLED), None)
+    return texts | ({"resampled": f"every {resampled['every']:g} s, {resampled['resampling']}"} if resampled else {})
+
+
+def inspect(data: Trajectories, position: str | None = None, horizon: int = HORIZON) -> Inspection:
     """Episode lengths, step lengths, constant columns, time jitter, extent, and displacement over a segment."""
     columns, guessed = position_columns(data, position)
     positions = data.observations[:, list(columns)]
@@ -61,6 +80,7 @@ def inspect(data: Trajectories, position: str | None = None, horizon: int = _HOR
     low, high = np.nanmin(data.observations, axis=0), np.nanmax(data.observations, axis=0)
     constant = [names[n] for n in np.flatnonzero(low == high)]
     facts: dict[str, Any] = {
+        **{f"read: {role}": text for role, text in how_read(data.meta).items()},
         "dataset": data.meta.dataset,
         "origin": data.meta.provenance[-1].get("origin") if data.meta.provenance else None,
         "episodes": len(data),
@@ -130,12 +150,27 @@ def _warnings(data: Trajectories, facts: dict[str, Any], guessed: bool, horizon:
     times = facts.get("time step")
     if times and times["min"] <= 0:
         warnings.append("time does not increase on every step")
-    elif times and times["90%"] > 1.5 * times["10%"]:
-        warnings.append("time steps vary by more than half: resample to a fixed rate before learning temporal distance")
+    elif times and data.times is not None:
+        warnings += _time_warnings(_time_steps(data.times, data), times, typical_step(data))
     if data.actions is None:
         warnings.append("no actions: augmented data will have states only")
     step = facts["step length"]
     scale = max(abs(end) for extent in facts["position extent"] for end in extent)
     if step and 0 < step["median"] < 100 * np.spacing(np.float32(scale)):
         warnings.append("steps are close to float32 resolution at this offset: subtract a local origin first")
+    if data.meta.geo_origin and scale > geography.FAR:
+        error = geography.distortion(data.positions[:, 1].astype(np.float64), data.meta.geo_origin)
+        warnings.append(
+            f"the data reaches {scale / 1000:,.0f} km from its middle: east-west distances are off by up to {error:.0%}"
+        )
+    return warnings
+
+
+def _time_warnings(steps: Array, times: dict[str, float], typical: float) -> list[str]:
+    warnings = []
+    remedy = f"make them even with --every {typical:.3g}"
+    if times["90%"] > 1.5 * times["10%"]:
+        warnings.append(f"time steps vary by more than half, from {times['10%']:.3g} to {times['90%']:.3g} s: {remedy}")
+    if gaps := int((steps > GAP_STEPS * typical).sum()):
+        warnings.append(f"{gaps} steps are longer than {GAP_STEPS} typical ones: --every {typical:.3g} splits there")
     return warnings

@@ -46,6 +46,7 @@ class Meta(Config):
     position: tuple[int, ...] = ()  # observation columns that are the position: what is drawn, planned and covered
     quaternions: tuple[int, ...] = ()  # first column of each unit quaternion
     angles: tuple[tuple[int, float], ...] = ()  # columns that wrap around, each with its period: 360 or 2 pi
+    geo_origin: tuple[float, ...] = ()  # latitude and longitude of position (0, 0), whose unit is then the metre
     maze: tuple[str, ...] = ()  # text of the maze file, for a custom maze
     provenance: tuple[dict[str, Any], ...] = ()  # one entry per step that made this data, oldest first
 
@@ -108,6 +109,8 @@ class Trajectories:
             raise BadInput(f"meta names {len(self.meta.columns)} columns, observations have {columns}")
         if any(not 0 <= column < columns for column in self.meta.position):
             raise BadInput(f"position columns {self.meta.position} are outside the {columns} observation columns")
+        if self.meta.geo_origin and (len(self.meta.geo_origin), len(self.meta.position)) != (2, 2):
+            raise BadInput(f"geo_origin {self.meta.geo_origin} needs two position columns, got {self.meta.position}")
         if any(not (0 <= column < columns and period > 0) for column, period in self.meta.angles):
             raise BadInput(f"angles {self.meta.angles}: expected columns below {columns}, each with a positive period")
 

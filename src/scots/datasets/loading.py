@@ -5,12 +5,14 @@ from __future__ import annotations
 import difflib
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from scots.core.console import console
 from scots.core.errors import BadInput
 from scots.core.files import home
 from scots.data import formats
-from scots.data.inspection import position_columns
+from scots.data.choices import Choices, follow
+from scots.data.inspection import how_read, position_columns
 from scots.data.trajectories import Meta, Trajectories
 from scots.datasets import toy
 from scots.datasets.download import origin_of as download_record
@@ -29,36 +31,44 @@ def unknown_dataset(name: str) -> BadInput:
     return BadInput(f"{name}: no such dataset id, file or folder; {hint}")
 
 
-def load(data: str | Path, *, position: str | None = None, finite: bool = True) -> Trajectories:
+def load(data: str | Path, *, finite: bool = True, **choices: Any) -> Trajectories:
     """Load a dataset by id, file or folder, in any format.
 
-    `position` names the observation columns that are the position, such as "x,y" or "0,1". Without it they are those
-    that the data declares, or columns called x and y, or the first two. `finite=False` also loads NaN and infinity.
+    `choices` are the fields of `scots.data.choices.Choices`, which say what columns mean: `position="x,y"`,
+    `episode="trip_id"`, `every=5.0`. What is not chosen is taken from the data or guessed; a guess is printed.
+    `finite=False` also loads NaN and infinity.
     """
-    found = load_declared(data, position=position, finite=finite)
+    found = load_declared(data, finite=finite, **choices)
+    if found.meta.augmentation is None and (texts := how_read(found.meta)):
+        _say(f"{data}: " + "; ".join(f"{role}: {text}" for role, text in texts.items()))
     columns, assumed = position_columns(found)
     if not assumed:
         return found
     names = ", ".join(found.meta.columns[n] if found.meta.columns else str(n) for n in columns)
-    console.print(f"position columns assumed: {names}; name others with --position x,y", soft_wrap=True)
+    _say(f"position columns assumed: {names}; name others with --position x,y")
     return found.with_meta(position=columns)
 
 
-def load_declared(data: str | Path, *, position: str | None = None, finite: bool = True) -> Trajectories:
-    """The same without a guess: where the data does not tell the position columns, its meta has none."""
-    found = _read(str(data), finite)
-    columns, assumed = position_columns(found, position)
+def _say(message: str) -> None:
+    console.print(message, markup=False, highlight=False, soft_wrap=True)
+
+
+def load_declared(data: str | Path, *, finite: bool = True, **choices: Any) -> Trajectories:
+    """The same without a guess of the position: where the data does not tell its columns, its meta has none."""
+    found = _read(str(data), finite, Choices(**choices))
+    columns, assumed = position_columns(found)
     return found if assumed or columns == found.meta.position else found.with_meta(position=columns)
 
 
-def _read(name: str, finite: bool) -> Trajectories:
+def _read(name: str, finite: bool, choices: Choices) -> Trajectories:
     if Path(name).exists():
-        return formats.read(Path(name), finite=finite)
+        return formats.read(Path(name), finite=finite, choices=choices)
     base = name.removesuffix("-val")
     if data_path(name).exists():
-        return _with_origin(formats.read(data_path(name), finite=finite), data_path(name), base)
+        found = _with_origin(formats.read(data_path(name), finite=finite), data_path(name), base)
+        return follow(found, choices, "a dataset with an id")
     if base == toy.ID:
-        return toy.make() if name == base else toy.make_validation()
+        return follow(toy.make() if name == base else toy.make_validation(), choices, "a dataset with an id")
     if base in SPECS:
         raise BadInput(
             f"{name}: not collected or downloaded yet; run `scots data collect {base}` or `scots data download {base}`"

@@ -2,7 +2,9 @@
 
 A format is a module with `matches(path) -> bool` (a cheap check), `read(path) -> Trajectories` and
 `write(data, path)`, where `path` is a new file or, for a folder format, an empty folder. A line in `FORMATS` registers
-it. Format modules let the errors of their libraries through; `read` and `write` here turn them into `BadInput`.
+it. Formats of tables read with the user's choices, `read(path, choices)`, because their columns have no fixed meaning;
+a format without suffixes is only read. Format modules let the errors of their libraries through; `read` and `write`
+here turn them into `BadInput`.
 """
 
 from __future__ import annotations
@@ -13,11 +15,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 
 from scots.core.errors import BadInput
 from scots.core.files import atomic
+from scots.data.choices import NO_CHOICES, Choices, evenly, follow
 from scots.data.npz import read_npz
 from scots.data.trajectories import Meta, Trajectories
 
@@ -32,15 +36,18 @@ class Format:
     module: str  # imported on first use: some formats need slow or optional packages
     suffixes: tuple[str, ...]  # of the paths it writes; "" is a folder
     min_rows: int = 1  # per episode
+    tables: bool = False  # its columns have the meaning that the user chooses
 
 
 FORMATS = {
     "ogbench": Format("scots.data.formats.ogbench", (".npz",)),
     "plain": Format("scots.data.formats.plain", (".npz",)),
     "d4rl": Format("scots.data.formats.d4rl", (".hdf5", ".h5")),
-    "csv": Format("scots.data.formats.csv_table", (".csv", "")),
-    "parquet": Format("scots.data.formats.parquet_table", (".parquet", "")),
+    "csv": Format("scots.data.formats.csv_table", (".csv", ""), tables=True),
+    "parquet": Format("scots.data.formats.parquet_table", (".parquet", ""), tables=True),
     "minari": Format("scots.data.formats.minari_folder", ("",), min_rows=2),
+    "gpx": Format("scots.data.formats.gpx", (), tables=True),
+    "geojson": Format("scots.data.formats.geojson", (), tables=True),
 }
 """Name -> format, in order of detection. The first format with a suffix is the default for that suffix."""
 
@@ -53,20 +60,22 @@ def detect(path: Path) -> str:
     raise BadInput(f"{path}: matches none of the formats {', '.join(FORMATS)}; {_READ_REMEDY}")
 
 
-def read(path: Path, format: str | None = None, *, finite: bool = True) -> Trajectories:
+def read(path: Path, format: str | None = None, *, finite: bool = True, choices: Choices = NO_CHOICES) -> Trajectories:
     """Read a dataset and check that all its numbers are finite. The format is detected unless given.
 
-    `finite=False` skips the check, to inspect broken data.
+    `choices` say what columns mean where the file does not. `finite=False` skips the check, to inspect broken data.
     """
     with _as_bad_input(path, "cannot be read", _READ_REMEDY):
         if not path.exists():
             raise BadInput("no such file or folder; check the path")
+        name = format or detect(path)
+        module: Any = _module(name)
         # Numbers too large for float32 become infinite here, and the check below names their row.
         with np.errstate(over="ignore", invalid="ignore"):
-            data: Trajectories = _module(format or detect(path)).read(path)
-        if finite:
+            data: Trajectories = module.read(path, choices) if FORMATS[name].tables else module.read(path)
+        if finite or choices.every is not None:
             _check_finite(data)
-    return data
+        return evenly(data, choices) if FORMATS[name].tables else follow(data, choices, name)
 
 
 def read_meta(path: Path) -> Meta:
@@ -77,15 +86,20 @@ def read_meta(path: Path) -> Meta:
         return read(path, finite=False).meta
 
 
-def write(data: Trajectories, path: Path, format: str | None = None) -> None:
+def write(data: Trajectories, path: Path, format: str | None = None, *, geographic: bool = False) -> None:
     """Write a dataset atomically. The suffix decides the format unless it is given.
 
-    A path without a suffix becomes a folder. A non-empty folder is never replaced.
+    A path without a suffix becomes a folder. A non-empty folder is never replaced. `geographic` writes a CSV file for
+    other programs, with the position as latitude and longitude.
     """
     with _as_bad_input(path, "cannot be written", "try another format"):
         suffix = path.suffix.lower()
         name = format or _default_format(suffix)
         module = _module(name)
+        if not FORMATS[name].suffixes:
+            raise BadInput(f"{name} is only read, not written; choose another format")
+        if geographic and (name, suffix) != ("csv", ".csv"):
+            raise BadInput("--geographic writes a .csv file; change the path")
         if suffix not in FORMATS[name].suffixes:
             raise BadInput(
                 f"{name} is written to {_join(FORMATS[name].suffixes)}, not to {_join([suffix])}; change the path"
@@ -97,7 +111,7 @@ def write(data: Trajectories, path: Path, format: str | None = None) -> None:
         with atomic(path) as temporary:
             if not suffix:
                 temporary.mkdir()
-            module.write(data, temporary)
+            (module.write_geographic if geographic else module.write)(data, temporary)
 
 
 @contextmanager

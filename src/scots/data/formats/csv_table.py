@@ -1,37 +1,47 @@
-"""CSV: one file with an `episode` column, one file that is one episode, or a folder with one file per episode.
+"""CSV: one file with an episode column, one file that is one episode, or a folder with one file per episode.
 
-Files written by `scots` start with a line `# meta: {...}`; folders keep the same JSON in `meta.json`.
+Files written by `scots` start with a line `# meta: {...}`, folders keep the same JSON in `meta.json`; these are read
+strictly. Any other table is read by `foreign`. The cells are parsed by pandas, after a pass over the rows: pandas would
+fill up a short one.
 """
 
 from __future__ import annotations
 
 import csv
-from array import array
+import itertools
 from collections.abc import Iterator
-from itertools import chain
 from pathlib import Path
 from typing import Any, TextIO
 
 import numpy as np
+import pandas as pd
 
 from scots.core.errors import BadInput
+from scots.data.choices import Choices
 from scots.data.formats.fields import describe
-from scots.data.formats.tabular import Table, check_header, columns_of, has_tables, read_tables, role_of, write_tables
+from scots.data.formats.foreign import Table
+from scots.data.formats.roles import identifiers, role_of
+from scots.data.formats.tabular import check_header, check_names, columns_of, has_tables, read_tables, write_tables
 from scots.data.trajectories import Trajectories
 
 _SUFFIX = ".csv"
+_READ = (_SUFFIX, ".tsv", ".txt")
+_FOLDER = (_SUFFIX, ".tsv")
 _META = "# meta: "
 _FORMATS = {"f4": "%.9g", "f8": "%.17g", "i8": "%d", "u1": "%d"}  # by the kind and bytes of a number; all lossless
+_DELIMITERS = (",", ";", "\t", "|")
+_SNIFFED = 20  # rows that a delimiter must split into as many cells as the header
+_MISSING = ["", "-", "--", "NA", "N/A", "n/a", "NaN", "nan", "None", "none", "NULL", "null", "\\N", "#N/A", "<NA>"]
 
 
 def matches(path: Path) -> bool:
-    """Whether this is a .csv file, or a folder that contains one."""
-    return has_tables(path, _SUFFIX)
+    """Whether this is a text file of a table, or a folder that contains one."""
+    return has_tables(path, *(_FOLDER if path.is_dir() else _READ))
 
 
-def read(path: Path) -> Trajectories:
-    """Read a file or a folder of files; column names decide what each column is."""
-    return read_tables(path, _SUFFIX, _read_table)
+def read(path: Path, choices: Choices) -> Trajectories:
+    """Read a file or a folder of files."""
+    return read_tables(path, _FOLDER, _read_table, choices)
 
 
 def write(data: Trajectories, path: Path) -> None:
@@ -41,9 +51,19 @@ def write(data: Trajectories, path: Path) -> None:
         return
     with path.open("w", newline="", encoding="utf-8") as file:
         file.write(f"{_META}{describe(data)}\n")
-        _write_header(file, ["episode", *columns_of(data)])
-        for number, episode in enumerate(data.episodes()):
-            _write_rows(file, episode, f"{number},")
+        _write_all(file, data)
+
+
+def write_geographic(data: Trajectories, path: Path) -> None:
+    """Write one file for other programs: no description, and the position as latitude and longitude."""
+    with path.open("w", newline="", encoding="utf-8") as file:
+        _write_all(file, data, geographic=True)
+
+
+def _write_all(file: TextIO, data: Trajectories, geographic: bool = False) -> None:
+    _write_header(file, ["episode", *columns_of(data, geographic)])
+    for number, episode in enumerate(data.episodes()):
+        _write_rows(file, episode, f"{number},", geographic)
 
 
 def _write_episode(episode: Trajectories, path: Path) -> None:
@@ -56,50 +76,128 @@ def _write_header(file: TextIO, names: list[str]) -> None:
     csv.writer(file, lineterminator="\n").writerow(names)
 
 
-def _write_rows(file: TextIO, episode: Trajectories, prefix: str) -> None:
-    columns = list(columns_of(episode).values())
+def _write_rows(file: TextIO, episode: Trajectories, prefix: str, geographic: bool = False) -> None:
+    columns = list(columns_of(episode, geographic).values())
     line = prefix + ",".join(_FORMATS[values.dtype.str[1:]] for values in columns) + "\n"
     file.writelines(line % row for row in zip(*(values.tolist() for values in columns), strict=True))
 
 
-def _read_table(path: Path) -> Table:
-    with path.open(newline="", encoding="utf-8-sig") as file:
-        first = file.readline()
-        has_meta = first.startswith(_META)
-        lines = csv.reader(file if has_meta else chain([first], file), strict=True)
-        header = next(lines, [])
-        where = f"{path}: line {1 + has_meta}"
-        check_header(where, header)
-        if all(_is_number(name) for name in header):
-            raise BadInput(f"{where}: found numbers, expected column names; add a header line")
-        episode = next((column for column, name in enumerate(header) if role_of(name) == "episode"), None)
-        ids: list[str] = []
-        cells = array("d")
-        for line, row in _rows(path, header, lines, has_meta):
-            if episode is not None:
-                ids.append(row.pop(episode).strip())
-            try:
-                cells.extend(map(float, row))
-            except ValueError as error:
-                names = [name for column, name in enumerate(header) if column != episode]
-                name, cell = next((name, cell) for name, cell in zip(names, row, strict=True) if not _is_number(cell))
-                problem = f"{cell!r} is not a number" if cell.strip() else "the cell is empty"
-                raise BadInput(f"{path}: line {line}: column {name!r}: {problem}; fix that row") from error
-    numbers = np.frombuffer(cells, dtype=np.float64).reshape(-1, len(header) - (episode is not None))
-    columns = list(numbers.T)
-    if episode is not None:
-        columns.insert(episode, np.array(ids, dtype=object))
-    return Table(path, dict(zip(header, columns, strict=True)), first.removeprefix(_META) if has_meta else None)
+# ----------------------------------------------------------------------------------------------------------- reading
 
 
-def _rows(path: Path, header: list[str], lines: Any, has_meta: bool) -> Iterator[tuple[int, list[str]]]:
-    """Rows that are not blank, with their line numbers."""
-    for row in lines:
-        line = lines.line_num + has_meta
-        if row and len(row) != len(header):
-            raise BadInput(f"{path}: line {line}: found {len(row)} cells, expected {len(header)}; fix that row")
-        if row:
-            yield line, row
+class _Text:
+    """A file as text: its meta line, its delimiter, and its rows with their line numbers."""
+
+    def __init__(self, path: Path, delimiter: str | None) -> None:
+        self.path = path
+        with self._open() as file:
+            first = file.readline()
+            self.description = first.removeprefix(_META) if first.startswith(_META) else None
+            sample = list(itertools.islice(itertools.chain([] if self.description else [first], file), _SNIFFED + 1))
+        own = self.description is not None
+        self.delimiter = "," if own else _sniffed(sample) if delimiter is None else _character(delimiter)
+
+    def _open(self) -> TextIO:
+        return self.path.open(newline="", encoding="utf-8-sig")
+
+    def rows(self) -> Iterator[tuple[int, list[str]]]:
+        """Rows that are not blank with the number of their last line, the header first."""
+        with self._open() as file:
+            if skipped := self.description is not None:
+                file.readline()
+            lines = csv.reader(file, delimiter=self.delimiter, skipinitialspace=True, strict=True)
+            for row in lines:
+                if len(row) > 1 or "".join(row).strip():
+                    yield lines.line_num + skipped, row
+
+    def frame(self, header_line: int, names: list[str], **options: Any) -> Any:
+        """The cells below the header, parsed by pandas, under column numbers: names need not be unique."""
+        with self._open() as file:
+            for _ in range(header_line):
+                file.readline()
+            numbers = range(len(names))
+            common = {"sep": self.delimiter, "header": None, "names": numbers, "skipinitialspace": True}
+            return pd.read_csv(file, **common, index_col=False, keep_default_na=False, low_memory=False, **options)
+
+
+def _sniffed(sample: list[str]) -> str:
+    """The delimiter that gives most cells, as many in every row as in the header if there is one like that."""
+
+    def cells(delimiter: str) -> tuple[bool, int]:
+        counts = [len(row) for row in csv.reader(sample, delimiter=delimiter, skipinitialspace=True) if row]
+        return len(set(counts[:-1])) == 1 and counts[0] > 1, counts[0] if counts else 0
+
+    return max(_DELIMITERS, key=cells)
+
+
+def _character(delimiter: str) -> str:
+    character = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "space": " "}.get(delimiter, delimiter)
+    if len(character) != 1:
+        raise BadInput(f"--delimiter {delimiter!r}: expected one character, or tab")
+    return character
+
+
+def _read_table(path: Path, choices: Choices, own: bool) -> Table:
+    text = _Text(path, "," if own else choices.delimiter)
+    own = own or text.description is not None
+    rows = text.rows()
+    line, header = next(rows, (1 + (text.description is not None), []))
+    header = header if own else [name.strip() for name in header]
+    where = f"{path}: line {line}"
+    (check_header if own else check_names)(where, header)
+    if not header:
+        raise BadInput(f"{where}: no observation columns; the file is empty")
+    if all(_is_number(name) for name in header):
+        raise BadInput(f"{where}: found numbers, expected column names; add a header line")
+    count = 0
+    for number, row in rows:
+        count += 1
+        if len(row) != len(header):
+            raise BadInput(f"{path}: line {number}: found {len(row)} cells, expected {len(header)}; fix that row")
+    frame = _strict_frame(text, line, header) if own else _lenient_frame(text, line, header, choices)
+    if len(frame) != count:
+        raise BadInput(f"{path}: {count} rows are found as text and {len(frame)} as a table; look for stray quotes")
+    frame.columns = header
+    return Table(path, frame, where, lambda row: _line(text, row), text.description, text.delimiter != ",")
+
+
+def _line(text: _Text, row: int) -> str:
+    return f"line {next(itertools.islice(text.rows(), row + 1, None))[0]}"
+
+
+def _lenient_frame(text: _Text, line: int, header: list[str], choices: Choices) -> Any:
+    """Cells as numbers where a whole column is numbers or missing, otherwise as text."""
+    ids = {header.index(name): "str" for name in identifiers(header, choices)}
+    return text.frame(line, header, na_values=_MISSING, dtype=ids)
+
+
+def _strict_frame(text: _Text, line: int, header: list[str]) -> Any:
+    """Cells as the numbers they were written from, none of them missing."""
+    kinds = {n: np.int64 if role_of(name) == "source" else np.float64 for n, name in enumerate(header)}
+    ids = [n for n, name in enumerate(header) if role_of(name) == "episode"]
+    for number in ids:
+        del kinds[number]
+    try:
+        frame = text.frame(line, header, na_values=[""], dtype=kinds)
+        complete = not frame.isna().any(axis=None)
+    except ValueError:
+        complete = False
+    if not complete:
+        raise _bad_cell(text, line, header, set(ids))
+    return frame
+
+
+def _bad_cell(text: _Text, line: int, header: list[str], ids: set[int]) -> BadInput:
+    """The error for the first cell of an own table that is not a number."""
+    cells = text.frame(line, header, na_filter=False, dtype="str")
+    bad = np.stack([cells[n] == "" if n in ids else pd.to_numeric(cells[n], errors="coerce").isna() for n in cells], 1)
+    places = np.argwhere(bad)
+    if not len(places):
+        return BadInput(f"{text.path}: a cell is too large a number; write the file again")
+    row, column = places[0]
+    cell = cells.iloc[row, column]
+    problem = f"{cell!r} is not a number" if cell.strip() else "the cell is empty"
+    return BadInput(f"{text.path}: {_line(text, row)}: column {header[column]!r}: {problem}; fix that row")
 
 
 def _is_number(cell: str) -> bool:

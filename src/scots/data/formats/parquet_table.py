@@ -1,6 +1,7 @@
-"""Parquet: one file with an `episode` column, one file that is one episode, or a folder with one file per episode.
+"""Parquet: one file with an episode column, one file that is one episode, or a folder with one file per episode.
 
-Files written by `scots` keep the dataset's description in the schema metadata; folders keep it in `meta.json`.
+Files written by `scots` keep the dataset's description in the schema metadata, folders keep it in `meta.json`; these
+are read strictly. Any other table is read by `foreign`.
 """
 
 from __future__ import annotations
@@ -9,10 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from scots.core.errors import BadInput, require
+from scots.data.choices import Choices
 from scots.data.formats.fields import describe
-from scots.data.formats.tabular import Table, check_header, columns_of, has_tables, read_tables, role_of, write_tables
+from scots.data.formats.foreign import Table
+from scots.data.formats.roles import role_of
+from scots.data.formats.tabular import check_header, check_names, columns_of, has_tables, read_tables, write_tables
 from scots.data.trajectories import Array, Trajectories
 
 _SUFFIX = ".parquet"
@@ -24,9 +29,9 @@ def matches(path: Path) -> bool:
     return has_tables(path, _SUFFIX)
 
 
-def read(path: Path) -> Trajectories:
-    """Read a file or a folder of files; column names decide what each column is."""
-    return read_tables(path, _SUFFIX, _read_table)
+def read(path: Path, choices: Choices) -> Trajectories:
+    """Read a file or a folder of files."""
+    return read_tables(path, (_SUFFIX,), _read_table, choices)
 
 
 def write(data: Trajectories, path: Path) -> None:
@@ -44,16 +49,22 @@ def _write_table(columns: dict[str, Array], path: Path, metadata: dict[bytes, by
     parquet.write_table(table.replace_schema_metadata(metadata), path, write_page_checksum=True)
 
 
-def _read_table(path: Path) -> Table:
+def _read_table(path: Path, choices: Choices, own: bool) -> Table:
     parquet = require("pyarrow.parquet", "parquet")
     # Checksums are verified where a file has them.
     with parquet.ParquetFile(path, page_checksum_verification=True) as file:
-        header = list(file.schema_arrow.names)
-        check_header(str(path), header)
+        names = list(file.schema_arrow.names)
+        metadata = (file.schema_arrow.metadata or {}).get(_META)
+        own = own or metadata is not None
+        (check_header if own else check_names)(str(path), names)
         table = file.read()
-    description = (table.schema.metadata or {}).get(_META)
-    columns = {name: _column(path, name, table.column(name)) for name in header}
-    return Table(path, columns, None if description is None else description.decode())
+    if own:
+        frame = pd.DataFrame({name: _column(path, name, table.column(name)) for name in names})
+    else:
+        # Identifiers keep their digits beside missing ones; an index of pandas' is a column without a name.
+        frame = table.replace_schema_metadata(None).to_pandas(integer_object_nulls=True)
+        frame.columns = ["" if name.startswith("__index_level_") else name.strip() for name in names]
+    return Table(path, frame, str(path), lambda row: f"row {row}", None if metadata is None else metadata.decode())
 
 
 def _column(path: Path, name: str, column: Any) -> Array:

@@ -1,66 +1,33 @@
-"""Tables as trajectories: column names and their roles, and folders with one table per episode.
-
-episode  time  x  y  v  action_0  reward        role by name; a column without a role is an observation
-"""
+"""Tables as trajectories: our own tables, strictly, and folders with one table per episode."""
 
 from __future__ import annotations
 
 import dataclasses
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from scots.core.errors import BadInput
+from scots.data import geography
+from scots.data.choices import Choices, apply, refuse_table_choices
 from scots.data.formats.fields import describe, offsets_from_ids, parse_description
-from scots.data.trajectories import Array, Meta, Trajectories, concat
+from scots.data.formats.foreign import Table, read_foreign
+from scots.data.formats.roles import PREFIXES, SINGLE, role_of
+from scots.data.trajectories import Array, Trajectories, concat
 
-_EPISODE = {"episode", "episode_id", "traj", "trajectory", "traj_id", "run"}
-_TIME = {"time", "t", "timestamp", "stamp"}
-_POSITION = (("x", "y"), ("pos_x", "pos_y"), ("position_x", "position_y"), ("px", "py"))
-_SINGLE = {
-    "times": "time",
-    "rewards": "reward",
-    "source": "source_row",
-    "generated": "generated",
-}  # fields stored in a single column
-_PREFIXES = {"actions": "action", "qpos": "qpos_", "qvel": "qvel_", "scores": "stitch_score_"}
 _DESCRIPTION = "meta.json"
 
 
-@dataclass(frozen=True)
-class Table:
-    """Columns (N,) of one file, by name."""
-
-    path: Path
-    columns: dict[str, Array]
-    description: str | None = None  # output of `describe`, if the file contains it
-
-
-def role_of(column: str) -> str:
-    """Role of a column by its name: a field of `Trajectories`, or "episode"."""
-    name = column.strip().lower()
-    if name in _EPISODE:
-        return "episode"
-    if name in _TIME:
-        return "times"
-    for field, single in _SINGLE.items():
-        if name == single:
-            return field
-    return next((field for field, prefix in _PREFIXES.items() if name.startswith(prefix)), "observations")
-
-
 def check_header(where: str, header: list[str]) -> None:
-    """Check that column names are unique and that single-column roles appear at most once."""
+    """Check that the columns of an own table have unique names and that single-column roles appear at most once."""
+    check_names(where, header)
     for number, name in enumerate(header):
         if not name.strip():
             raise BadInput(f"{where}: column {number} has no name; name it, or drop it if it is an index")
-        if name in header[:number]:
-            raise BadInput(f"{where}: column {name!r} appears twice; rename one")
-    for role in ("episode", *_SINGLE):
+    for role in ("episode", *SINGLE):
         matches = [name for name in header if role_of(name) == role]
         if len(matches) > 1:
             raise BadInput(f"{where}: columns {matches[0]!r} and {matches[1]!r} both mean {role}; rename one")
@@ -69,37 +36,47 @@ def check_header(where: str, header: list[str]) -> None:
         raise BadInput(f"{where}: no observation columns; the header has {found}")
 
 
+def check_names(where: str, header: list[str]) -> None:
+    """Check that no two columns have the same name."""
+    for number, name in enumerate(header):
+        if name.strip() and name in header[:number]:
+            raise BadInput(f"{where}: column {name!r} appears twice; rename one")
+
+
 # ----------------------------------------------------------------------------------------------------------- reading
 
 
-def has_tables(path: Path, suffix: str) -> bool:
-    """Whether this is a table with this suffix, or a folder that contains one."""
+def has_tables(path: Path, *suffixes: str) -> bool:
+    """Whether this is a table with one of these suffixes, or a folder that contains one."""
     if path.is_dir():
-        return any(True for _ in _tables_in(path, suffix))
-    return path.suffix.lower() == suffix
+        return any(True for _ in _tables_in(path, suffixes))
+    return path.suffix.lower() in suffixes
 
 
-def read_tables(path: Path, suffix: str, read_table: Callable[[Path], Table]) -> Trajectories:
-    """Read one table, or a folder of them in natural order of their names."""
+def read_tables(
+    path: Path, suffixes: tuple[str, ...], read_table: Callable[[Path, Choices, bool], Table], choices: Choices
+) -> Trajectories:
+    """Read one table, or a folder of them in natural order of their names.
+
+    `read_table` is told whether the folder is our own; a single file says so itself, by a description.
+    """
     if not path.is_dir():
-        table = read_table(path)
-        return _with_description(_from_table(table), table.description)
-    files = sorted(_tables_in(path, suffix), key=_natural_key)
+        table = read_table(path, choices, False)
+        if table.description is None:
+            return read_foreign([table], choices)
+        return _own([table], table.description, choices)
+    files = sorted(_tables_in(path, suffixes), key=_natural_key)
     if not files:
-        raise BadInput(f"the folder has no {suffix} files; check the path")
-    tables = [read_table(file) for file in files]
-    for table in tables[1:]:
-        if list(table.columns) != list(tables[0].columns):
-            different = sorted(set(table.columns) ^ set(tables[0].columns))
-            reason = f"column {different[0]!r} is not in both" if different else "the columns are in another order"
-            raise BadInput(f"{table.path}: the header differs from {tables[0].path.name}: {reason}")
-    data = concat([_from_table(table) for table in tables])
+        raise BadInput(f"the folder has no {suffixes[0]} files; check the path")
     description = path / _DESCRIPTION
-    return _with_description(data, description.read_text() if description.exists() else None)
+    tables = [read_table(file, choices, description.exists()) for file in files]
+    for table in tables[1:]:
+        _check_same_header(table, tables[0])
+    return _own(tables, description.read_text(), choices) if description.exists() else read_foreign(tables, choices)
 
 
-def _tables_in(folder: Path, suffix: str) -> Iterator[Path]:
-    return (file for file in folder.iterdir() if file.suffix.lower() == suffix and not file.name.startswith("."))
+def _tables_in(folder: Path, suffixes: tuple[str, ...]) -> Iterator[Path]:
+    return (file for file in folder.iterdir() if file.suffix.lower() in suffixes and not file.name.startswith("."))
 
 
 def _natural_key(path: Path) -> list[str | int]:
@@ -108,13 +85,29 @@ def _natural_key(path: Path) -> list[str | int]:
     return [int(part) if number % 2 else part for number, part in enumerate(parts)]
 
 
+def _check_same_header(table: Table, first: Table) -> None:
+    own, expected = list(table.frame.columns), list(first.frame.columns)
+    if own != expected:
+        different = sorted(set(own) ^ set(expected))
+        reason = f"column {different[0]!r} is not in both" if different else "the columns are in another order"
+        raise BadInput(f"{table.path}: the header differs from {first.path.name}: {reason}")
+
+
+def _own(tables: list[Table], description: str, choices: Choices) -> Trajectories:
+    """Tables that `scots` wrote: complete, in order, and described."""
+    refuse_table_choices(choices, "a table that scots wrote")
+    data = concat([_from_table(table) for table in tables])
+    meta, terminated = parse_description(description)
+    return apply(dataclasses.replace(data, meta=meta, terminated=terminated), choices)
+
+
 def _from_table(table: Table) -> Trajectories:
-    check_header(str(table.path), list(table.columns))
-    rows = len(next(iter(table.columns.values())))
+    columns = {str(name): table.frame[name].to_numpy() for name in table.frame.columns}
+    rows = len(table.frame)
     if not rows:
         raise BadInput(f"{table.path}: no rows below the header; an episode needs at least one")
     by_role: dict[str, dict[str, Array]] = {}
-    for name, values in table.columns.items():
+    for name, values in columns.items():
         by_role.setdefault(role_of(name), {})[name] = values
     offsets = np.array([0, rows])
     for name, values in by_role.pop("episode", {}).items():
@@ -123,43 +116,42 @@ def _from_table(table: Table) -> Trajectories:
         except BadInput as error:
             raise BadInput(f"{table.path}: {error}") from error
     fields: dict[str, Any] = {}
-    for role, columns in by_role.items():
-        arrays = list(columns.values())
-        stacked = role not in _SINGLE
+    for role, members in by_role.items():
+        arrays = list(members.values())
+        stacked = role not in SINGLE
         fields[role] = np.stack([values.astype(np.float32) for values in arrays], axis=1) if stacked else arrays[0]
-    names = tuple(name.strip() for name in by_role["observations"])
-    return Trajectories(offsets=offsets, meta=Meta(columns=names, position=_position_columns(names)), **fields)
-
-
-def _position_columns(names: tuple[str, ...]) -> tuple[int, ...]:
-    lower = [name.lower() for name in names]
-    pair = next((pair for pair in _POSITION if set(pair) <= set(lower)), ())
-    return tuple(lower.index(name) for name in pair)
-
-
-def _with_description(data: Trajectories, description: str | None) -> Trajectories:
-    if description is None:
-        return data
-    meta, terminated = parse_description(description)
-    return dataclasses.replace(data, meta=meta, terminated=terminated)
+    return Trajectories(offsets=offsets, **fields)
 
 
 # ----------------------------------------------------------------------------------------------------------- writing
 
 
-def columns_of(data: Trajectories) -> dict[str, Array]:
-    """Columns of the table that represents these rows, without the episode column."""
+def columns_of(data: Trajectories, geographic: bool = False) -> dict[str, Array]:
+    """Columns of the table that represents these rows, without the episode column.
+
+    `geographic` writes the position as latitude and longitude in double precision.
+    """
     arrays = dict(data.arrays())
     columns: dict[str, Array] = {}
-    for field, name in _SINGLE.items():
+    for field, name in SINGLE.items():
         if field in arrays:
             columns[name] = arrays[field]
-    for name, values in zip(_observation_names(data), data.observations.T, strict=True):
-        columns[name] = values
-    for field, prefix in _PREFIXES.items():
+    degrees = _degrees(data) if geographic else {}
+    for number, name in enumerate(_observation_names(data)):
+        columns |= degrees.get(number, {name: data.observations[:, number]})
+    for field, prefix in PREFIXES.items():
         if field in arrays:
             columns |= {f"{prefix.rstrip('_')}_{i}": values for i, values in enumerate(arrays[field].T)}
     return columns
+
+
+def _degrees(data: Trajectories) -> dict[int, dict[str, Array]]:
+    """The columns in degrees that stand for the two position columns."""
+    if not data.meta.geo_origin:
+        raise BadInput("--geographic needs data that was read with latitude and longitude; this has no origin")
+    east, north = data.meta.position
+    latitude, longitude = geography.to_degrees(data.positions[:, 0], data.positions[:, 1], data.meta.geo_origin)
+    return {east: {"longitude": longitude}, north: {"latitude": latitude}}
 
 
 def _observation_names(data: Trajectories) -> list[str]:
