@@ -385,7 +385,7 @@ def test_bad_parquet(tmp_path: Path) -> None:
     cases: list[tuple[dict[str, list[Any]], dict[bytes, bytes], str]] = [
         ({"x": [1.0, None]}, own, "column 'x': row 1 is empty"),
         ({"x": ["a", "b"]}, own, "column 'x': expected numbers, got string"),
-        ({"x": [[1.0], [2.0]]}, own, "column 'x': expected numbers, got list"),
+        ({"x": [[1.0], [2.0, 3.0]]}, own, "column 'x': expected numbers, got list"),
         ({"run": ["a", None], "x": [1, 2]}, own, "column 'run': row 1 is empty"),
         ({"x": [1.0, float("nan")]}, own, "observations: row 1, column 0 (episode 0) is nan"),
         ({"x": ["a", "b"]}, {}, "no observation columns; the header has 'x'; x is left out (text)"),

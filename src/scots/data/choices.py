@@ -13,7 +13,7 @@ from scots.data.inspection import RESAMPLED, column_number, position_columns
 from scots.data.resampling import resample
 from scots.data.trajectories import Trajectories
 
-TABLES_ONLY = ("episode", "time", "delimiter")
+TABLES_ONLY = ("episode", "time", "actions", "delimiter")
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,8 @@ class Choices:
     """Columns that are the position, by name or number: x,y or 0,1; latitude and longitude become metres."""
     state: str | None = None
     """Columns that are the state besides the position: heading,speed (default: all that are numbers)."""
+    actions: str | None = None
+    """Tables: columns that are the action (default: those whose name begins with action)."""
     ignore: str | None = None
     """Columns to leave out: altitude,battery."""
     delimiter: str | None = None

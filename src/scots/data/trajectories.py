@@ -209,6 +209,37 @@ class Trajectories:
 
         formats.write(self, Path(path), format)
 
+    @classmethod
+    def from_pandas(
+        cls,
+        frame: Any,
+        *,
+        episode: str | Sequence[str] | None = None,
+        time: str | Sequence[str] | None = None,
+        position: str | Sequence[str] | None = None,
+        state: str | Sequence[str] | None = None,
+        actions: str | Sequence[str] | None = None,
+        **others: Any,
+    ) -> Trajectories:
+        """The episodes of a pandas frame. Columns are named one by one or as "x,y"; those not named are guessed.
+
+        `others` are further fields of `scots.data.choices.Choices`: ignore, angles, every. What `to_pandas` made comes
+        back exactly.
+        """
+        from scots.data.choices import Choices
+        from scots.data.formats.frames import from_frame
+
+        named = {"episode": episode, "time": time, "position": position, "state": state, "actions": actions}
+        for role, names in named.items():
+            others[role] = names if names is None or isinstance(names, str) else ",".join(names)
+        return from_frame(frame, Choices(**others))
+
+    def to_pandas(self) -> Any:
+        """A pandas frame with one row per state: episode, time, observations, actions and whatever else is present."""
+        from scots.data.formats.frames import to_frame
+
+        return to_frame(self)
+
     def equals(self, other: Trajectories) -> bool:
         """Same rows, episodes and meta."""
         names = [*ROW_FIELDS, "offsets", "terminated"]

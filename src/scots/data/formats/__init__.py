@@ -37,6 +37,7 @@ class Format:
     suffixes: tuple[str, ...]  # of the paths it writes; "" is a folder
     min_rows: int = 1  # per episode
     tables: bool = False  # its columns have the meaning that the user chooses
+    by_name: bool = False  # written only where it is asked for by name
 
 
 FORMATS = {
@@ -44,12 +45,13 @@ FORMATS = {
     "plain": Format("scots.data.formats.plain", (".npz",)),
     "d4rl": Format("scots.data.formats.d4rl", (".hdf5", ".h5")),
     "csv": Format("scots.data.formats.csv_table", (".csv", ""), tables=True),
+    "lerobot": Format("scots.data.formats.lerobot_table", (".parquet",), tables=True, by_name=True),
     "parquet": Format("scots.data.formats.parquet_table", (".parquet", ""), tables=True),
     "minari": Format("scots.data.formats.minari_folder", ("",), min_rows=2),
     "gpx": Format("scots.data.formats.gpx", (), tables=True),
     "geojson": Format("scots.data.formats.geojson", (), tables=True),
 }
-"""Name -> format, in order of detection. The first format with a suffix is the default for that suffix."""
+"""Name -> format, in order of detection. The first with a suffix is its default, but for those asked for by name."""
 
 
 def detect(path: Path) -> str:
@@ -74,7 +76,7 @@ def read(path: Path, format: str | None = None, *, finite: bool = True, choices:
         with np.errstate(over="ignore", invalid="ignore"):
             data: Trajectories = module.read(path, choices) if FORMATS[name].tables else module.read(path)
         if finite or choices.every is not None:
-            _check_finite(data)
+            check_finite(data)
         return evenly(data, choices) if FORMATS[name].tables else follow(data, choices, name)
 
 
@@ -106,7 +108,7 @@ def write(data: Trajectories, path: Path, format: str | None = None, *, geograph
             )
         if path.is_dir() and any(path.iterdir()):
             raise BadInput("the folder is not empty and will not be replaced; remove it or choose another path")
-        _check_finite(data)
+        check_finite(data)
         _check_lengths(data, name)
         with atomic(path) as temporary:
             if not suffix:
@@ -143,7 +145,7 @@ def _module(name: str) -> ModuleType:
 
 def _default_format(suffix: str) -> str:
     for name, format in FORMATS.items():
-        if suffix in format.suffixes:
+        if suffix in format.suffixes and not format.by_name:
             return name
     known = sorted({suffix for format in FORMATS.values() for suffix in format.suffixes}, reverse=True)
     raise BadInput(f"no format is written to {suffix} files; use {_join(known)}")
@@ -153,7 +155,7 @@ def _join(suffixes: Sequence[str]) -> str:
     return " or ".join(suffix or "a folder (no suffix)" for suffix in suffixes)
 
 
-def _check_finite(data: Trajectories) -> None:
+def check_finite(data: Trajectories) -> None:
     """Check that every array has columns and holds only finite numbers; the error names the first bad row."""
     for name, values in data.arrays():
         if 0 in values.shape[1:]:

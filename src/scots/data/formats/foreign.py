@@ -176,11 +176,12 @@ def _assign(source: _Source, choices: Choices, notes: _Notes) -> _Columns:
     time, form = _time(frame, [name for name in names if name not in episode], choices)
     position = roles.position_pair([name for name in names if name not in {*episode, *time}], choices)
     state = roles.existing("--state", words(choices.state), names)
+    actions = roles.existing("--actions", words(choices.actions), names)
     others: dict[str, str] = {}
     for name in names:
         if name in {*episode, *time, *position}:
             continue
-        field = roles.role_of(name)
+        field = roles.role_of(name) if choices.actions is None else roles.chosen_role(name, actions)
         reason = _no_state(name, state, choices) if field in ("observations", "episode", "times") else None
         if reason:
             notes.left_out[name] = reason
@@ -235,6 +236,8 @@ def _no_state(name: str, state: list[str], choices: Choices) -> str | None:
         return "identifier"
     if roles.is_time(name) or roles.is_frame(name):
         return "another time"
+    if roles.is_end(name):
+        return "end of an episode"
     return "degrees, not the position" if roles.is_latitude(name) or roles.is_longitude(name) else None
 
 

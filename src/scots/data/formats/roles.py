@@ -31,7 +31,8 @@ _MOVER = re.compile(
 _TIME = re.compile("(gps|utc|unix|epoch|fix|event|position|location|local|base)?(time|timestamp|datetime)(utc)?")
 _SHORT_TIME = {"t", "ts", "stamp", "utc", "epoch", "seconds", "recordedat"}
 _FRAME = {"frame", "frameid", "frameindex", "framenumber", "timestep"}
-_COUNTER = {"index", "row", "rowid", "rownumber"}
+_END = re.compile("(next)?(done|terminal|terminated|truncated|timeout|success)")
+_COUNTER = {"index", "row", "rowid", "rownumber", "taskindex"}
 _UNIT = re.compile(r"^(.*?)[\s_\-.\[(]+(s|secs?|seconds|ms|us|ns)[\])]?$", re.IGNORECASE)
 _SECONDS = {"s": 1.0, "sec": 1.0, "secs": 1.0, "seconds": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 _PREFIX = "(gps|pos|position|location)?"
@@ -42,6 +43,8 @@ _LONGITUDE = re.compile(f"{_PREFIX}(lon|lng|long|longitude)(deg|degrees)?")
 def role_of(column: str) -> str:
     """Role of a column of our own tables: a field of `Trajectories`, or "episode"."""
     name = column.strip().lower()
+    if name == "next.reward":  # LeRobot's name for the reward of a step
+        return "rewards"
     if name in _OWN_EPISODE:
         return "episode"
     if name in _OWN_TIME:
@@ -53,6 +56,14 @@ def role_of(column: str) -> str:
 
 
 # --------------------------------------------------------------------------------------------- tables from elsewhere
+
+
+def chosen_role(name: str, actions: Sequence[str]) -> str:
+    """Role of a column where the action columns were chosen: a name that only looks like one is a state."""
+    if name in actions:
+        return "actions"
+    role = role_of(name)
+    return "observations" if role == "actions" else role
 
 
 def plain_name(name: str) -> str:
@@ -78,6 +89,11 @@ def _names_time(plain: str) -> bool:
 def is_frame(name: str) -> bool:
     """Whether a name says that the column counts frames: a time in steps, not in seconds."""
     return plain_name(name) in _FRAME
+
+
+def is_end(name: str) -> bool:
+    """Whether a name says that the column marks the end of an episode, so that it is no state."""
+    return bool(_END.fullmatch(plain_name(name)))
 
 
 def is_identifier(name: str) -> bool:

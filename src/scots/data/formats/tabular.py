@@ -96,12 +96,13 @@ def _check_same_header(table: Table, first: Table) -> None:
 def _own(tables: list[Table], description: str, choices: Choices) -> Trajectories:
     """Tables that `scots` wrote: complete, in order, and described."""
     refuse_table_choices(choices, "a table that scots wrote")
-    data = concat([_from_table(table) for table in tables])
+    data = concat([from_own_table(table) for table in tables])
     meta, terminated = parse_description(description)
     return apply(dataclasses.replace(data, meta=meta, terminated=terminated), choices)
 
 
-def _from_table(table: Table) -> Trajectories:
+def from_own_table(table: Table) -> Trajectories:
+    """The rows of a table with our own column names; its description is left to the caller."""
     columns = {str(name): table.frame[name].to_numpy() for name in table.frame.columns}
     rows = len(table.frame)
     if not rows:
