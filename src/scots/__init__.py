@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from scots.core.config import Profile
+    from scots.envs.recorder import Recorder
     from scots.evaluation.results import EvalResult
     from scots.models.training import Model
     from scots.reporting.quality import Quality
@@ -38,6 +39,13 @@ def augment(
     from scots.experiments import models
 
     return models.augment(data, augmenter, profile, changes, seed=seed)
+
+
+def record(env: Any) -> Recorder:
+    """A Gymnasium environment that records what happens in it; its `trajectories()` are the episodes so far."""
+    from scots.envs.recorder import Recorder
+
+    return Recorder(env)
 
 
 def train(

@@ -389,7 +389,7 @@ def test_bad_parquet(tmp_path: Path) -> None:
         ({"run": ["a", None], "x": [1, 2]}, own, "column 'run': row 1 is empty"),
         ({"x": [1.0, float("nan")]}, own, "observations: row 1, column 0 (episode 0) is nan"),
         ({"x": ["a", "b"]}, {}, "no observation columns; the header has 'x'; x is left out (text)"),
-        ({"x": [[1.0], [2.0]]}, {}, "no observation columns; the header has 'x'; x is left out (text)"),
+        ({"x": [[1.0], [2.0, 3.0]]}, {}, "no observation columns; the header has 'x'; x is left out (text)"),
         ({"x": ["1", "b"], "y": [1, 2]}, {}, "row 1: column 'x': 'b' is not a number"),
         ({"run": ["a"]}, {}, "no observation columns"),
     ]

@@ -12,13 +12,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from scots.core.config import Config
 from scots.core.errors import BadInput
+
+if TYPE_CHECKING:
+    from scots.data.torch_dataset import Windows
 
 Array = npt.NDArray[Any]
 
@@ -240,6 +243,12 @@ class Trajectories:
 
         return to_frame(self)
 
+    def to_torch(self, horizon: int | None = None) -> Windows:
+        """A map-style torch dataset for a DataLoader: windows of `horizon` states, or without it transitions."""
+        from scots.data.torch_dataset import Windows
+
+        return Windows(self, horizon)
+
     def equals(self, other: Trajectories) -> bool:
         """Same rows, episodes and meta."""
         names = [*ROW_FIELDS, "offsets", "terminated"]
@@ -275,12 +284,20 @@ class Trajectories:
 
     def random_rows(self, horizon: int, size: int, rng: np.random.Generator) -> Array:
         """First rows of windows of `horizon` states, drawn uniformly from all of them without listing them (B,)."""
+        ends = self.window_ends(horizon)
+        return self.numbered_rows(horizon, ends, rng.integers(ends[-1], size=size))
+
+    def window_ends(self, horizon: int) -> Array:
+        """How many windows of `horizon` states there are up to the end of each episode (E,); at least one in all."""
         ends = np.cumsum(np.maximum(self.lengths - horizon + 1, 0))
         if ends[-1] == 0:
             raise BadInput(f"no episode has {horizon} states; the longest has {self.lengths.max()}")
-        number = rng.integers(ends[-1], size=size)
-        episode = np.searchsorted(ends, number, side="right")
-        return self.offsets[episode + 1] - horizon + 1 - (ends[episode] - number)
+        return ends
+
+    def numbered_rows(self, horizon: int, ends: Array, numbers: Array) -> Array:
+        """First rows of the windows of these numbers, which count in row order (B,)."""
+        episode = np.searchsorted(ends, numbers, side="right")
+        return self.offsets[episode + 1] - horizon + 1 - (ends[episode] - numbers)
 
     def windows(self, starts: Array, horizon: int) -> Array:
         """Observations of the windows that begin at these rows (B, H, O)."""
