@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from scots.core.config import Profile
     from scots.envs.recorder import Recorder
     from scots.evaluation.results import EvalResult
-    from scots.models.training import Model
+    from scots.models.training import Model, OnStep
     from scots.reporting.quality import Quality
 
 
@@ -55,15 +55,33 @@ def train(
     changes: Mapping[str, Any] | None = None,
     seed: int = 0,
     recorded: Trajectories | None = None,
+    *,
+    steps: int | None = None,
+    minutes: float | None = None,
+    on_step: OnStep | None = None,
 ) -> Model:
     """A planner ("hd") or an agent ("gciql", "crl") trained on a dataset; it is cached for the next call.
+
+    `steps` replaces the profile's number of steps. `minutes` of wall time, or an `on_step(step, metrics)` that returns
+    False, end training before its last step: `model.stopped_at` says where, and the same call continues from there. The
+    learning rate is then still that of the middle of a longer run; to train less on purpose, choose fewer `steps`.
 
     A planner of augmented data finds what plan search needs in the cache; where the augmentation was made elsewhere,
     give the data that was augmented as `recorded`.
     """
     from scots.experiments import models
+    from scots.models.training import Limits
 
-    return models.train_model(model, data, profile=profile, seed=seed, changes=changes, recorded=recorded)
+    return models.train_model(
+        model,
+        data,
+        profile=profile,
+        seed=seed,
+        changes=changes,
+        recorded=recorded,
+        steps=steps,
+        limits=Limits(minutes, on_step),
+    )
 
 
 def evaluate(

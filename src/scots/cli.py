@@ -15,6 +15,7 @@ from scots import __version__
 from scots.core.errors import BadInput
 from scots.data.choices import Choices
 from scots.data_commands import Data, DatasetName
+from scots.models.logs import Log, log_to
 
 ProfileName = Literal["smoke", "laptop", "paper"]
 
@@ -67,6 +68,8 @@ class Augment:
     set: tuple[str, ...] = ()
     """Any other setting of the augmenter: PATH=VALUE, such as embedding.training.steps=2000."""
     columns: Choices = Choices()
+    log: Log = "tensorboard"
+    """Where metrics of training go, beside metrics.jsonl; none writes neither."""
     workers: int | None = None
     """Processes (default: all cores). The bytes do not depend on it."""
     seed: int = 0
@@ -103,7 +106,8 @@ class Augment:
                 raise BadInput(f"{self.out}: is the data to augment; write to another file")
             remove_dataset(self.out)
         options: dict[str, Any] = {"seed": self.seed, "out": self.out, "workers": self.workers}
-        print(augment(data, self.augmenter, self.profile, changes, **options))
+        with log_to(self.log):
+            print(augment(data, self.augmenter, self.profile, changes, **options))
 
 
 @dataclass(frozen=True)
@@ -154,7 +158,13 @@ class Train:
     recorded: Annotated[str | None, arg(metavar="DATA")] = None
     """The data that was augmented: a planner then saves what plan search needs of it (default: from the cache)."""
     set: tuple[str, ...] = ()
-    """Settings that are not the profile's: PATH=VALUE, such as training.steps=5000."""
+    """Settings that are not the profile's: PATH=VALUE, such as training.batch_size=64."""
+    steps: int | None = None
+    """Steps of training (default: the profile's)."""
+    minutes: float | None = None
+    """End training after so many minutes; the model is usable, and the same command continues it."""
+    log: Log = "tensorboard"
+    """Where metrics go, beside metrics.jsonl; none writes neither."""
     columns: Choices = Choices()
     seed: int = 0
     """Seed of training."""
@@ -166,17 +176,14 @@ class Train:
         from scots.core.config import parse_changes
         from scots.datasets import load
         from scots.experiments.models import train_model
+        from scots.models.training import Limits
 
-        train_model(
-            self.model,
-            load(self.data, **self.columns.given()),
-            profile=self.profile,
-            seed=self.seed,
-            folder=self.out,
-            recorded=load(self.recorded, **self.columns.given()) if self.recorded else None,
-            changes=parse_changes(self.set),
-            force=self.force,
-        )
+        recorded = load(self.recorded, **self.columns.given()) if self.recorded else None
+        options: dict[str, Any] = {"changes": parse_changes(self.set), "force": self.force, "steps": self.steps}
+        options |= {"profile": self.profile, "seed": self.seed, "limits": Limits(self.minutes)}
+        data = load(self.data, **self.columns.given())
+        with log_to(self.log):
+            train_model(self.model, data, folder=self.out, recorded=recorded, **options)
         print(self.out)
 
 
@@ -269,6 +276,8 @@ class FillTable:
     """Seed of everything that is augmented and trained; the recorded data stays the same."""
     profile: ProfileName = "laptop"
     """Scale: seconds, about an hour a dataset on two cores, or the paper's own (a GPU)."""
+    log: Log = "tensorboard"
+    """Where metrics of training go, beside metrics.jsonl; none writes neither."""
     dry_run: bool = False
     """Only print what is left to do, with the time it should take."""
     keep: Path | None = None
@@ -286,11 +295,12 @@ class FillTable:
             print(tables.work_list(runs))
             return
         rows = []
-        for done in tables.fill(runs):
-            own = [row.to_dict() for row in done]
-            rows += own
-            if self.keep:  # at once: a table takes hours
-                append_new_rows(self.keep, own)
+        with log_to(self.log):
+            for done in tables.fill(runs):
+                own = [row.to_dict() for row in done]
+                rows += own
+                if self.keep:  # at once: a table takes hours
+                    append_new_rows(self.keep, own)
         print(comparison_table(table, rows).text())
 
 

@@ -22,7 +22,9 @@ from scots.augmenters.refinement import InverseDynamics, InverseDynamicsConfig, 
 from scots.core.errors import BadInput
 from scots.datasets import toy
 from scots.models import training
-from scots.models.training import EMA, TrainingConfig, fit
+from scots.models.cache import is_trained
+from scots.models.logs import log_to
+from scots.models.training import EMA, Limits, TrainingConfig, fit, identity
 from scots.planners.hd import HierarchicalDiffuser, HierarchicalDiffuserConfig, LevelConfig
 
 DATA = toy.make(episodes=10)
@@ -274,3 +276,73 @@ def test_learning_rate_rises_then_falls_to_zero():
     assert max(rates) == pytest.approx(1, abs=0.05)
     assert rates[-1] < 1e-3
     assert replace(config, schedule="constant", warmup=0).rate(99) == 1.0
+
+
+# ----------------------------------------------------------------------------------------------------- limits and logs
+
+
+def test_training_stopped_by_its_callback_continues_to_the_same_bits(tmp_path: Path):
+    straight = weights(fit(build("gciql"), DATA, seed=3))
+    seen: list[tuple[int, dict[str, float]]] = []
+
+    def on_step(step: int, metrics: dict[str, float]) -> bool:
+        seen.append((step, metrics))
+        return step < 5
+
+    stopped = fit(build("gciql"), DATA, seed=3, folder=tmp_path, limits=Limits(on_step=on_step))
+    assert [step for step, _ in seen] == [1, 2, 3, 4, 5]
+    assert all(np.isfinite(metrics["loss"]) for _, metrics in seen)
+    assert stopped.stopped_at == 5
+    assert not is_trained(tmp_path)
+    loaded = type(stopped).load(tmp_path)
+    assert_same(weights(loaded), weights(stopped))
+    assert identity(loaded) == identity(stopped) != identity(build("gciql"))
+    finished = fit(build("gciql"), DATA, seed=3, folder=tmp_path, limits=Limits(60, lambda step, metrics: None))
+    assert finished.stopped_at is None
+    assert is_trained(tmp_path)
+    assert_same(weights(type(finished).load(tmp_path)), straight)
+    assert "stopped_at" not in json.loads((tmp_path / "config.json").read_text())
+    steps = [json.loads(line)["step"] for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    assert steps == list(range(1, 9))
+
+
+def test_a_stop_after_the_last_step_is_none(tmp_path: Path):
+    model = fit(build("crl"), DATA, seed=3, folder=tmp_path, limits=Limits(on_step=lambda step, _: step < 8))
+    assert model.stopped_at is None
+    assert is_trained(tmp_path)
+
+
+def test_time_ends_training_after_at_least_one_step(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    model = fit(build("gciql"), DATA, seed=3, folder=tmp_path, label="gciql", limits=Limits(minutes=1e-9))
+    assert model.stopped_at == 1
+    assert "gciql: stopped after 1 of 8 steps; the same call continues from there" in capsys.readouterr().err
+    with pytest.raises(BadInput, match="minutes must be positive"):
+        Limits(minutes=0)
+
+
+def test_no_log_leaves_only_the_model(tmp_path: Path):
+    with log_to("none"):
+        unlogged = fit(build("gciql"), DATA, seed=3, folder=tmp_path / "none")
+    assert {file.name for file in (tmp_path / "none").iterdir()} == {"config.json", "model.safetensors"}
+    logged = fit(build("gciql"), DATA, seed=3, folder=tmp_path / "tensorboard")
+    assert {"metrics.jsonl", "tensorboard"} <= {file.name for file in (tmp_path / "tensorboard").iterdir()}
+    assert_same(weights(unlogged), weights(logged))
+
+
+def test_a_missing_wandb_is_said_before_anything_is_trained(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "wandb", None)
+    with pytest.raises(BadInput, match=r"cannot import 'wandb'.*pip install 'scots\[wandb\]'"), log_to("wandb"):
+        pytest.fail("the block must not begin")
+
+
+@pytest.mark.slow
+def test_wandb_gets_the_metrics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    pytest.importorskip("wandb")
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    monkeypatch.setenv("WANDB_SILENT", "true")
+    with log_to("wandb"):
+        fit(build("gciql"), DATA, seed=3, folder=tmp_path)
+    [log] = (tmp_path / "wandb").glob("offline-run-*/run-*.wandb")
+    assert b"loss" in log.read_bytes()
+    assert not (tmp_path / "tensorboard").exists()
+    assert (tmp_path / "metrics.jsonl").exists()

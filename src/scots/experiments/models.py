@@ -27,7 +27,7 @@ from scots.evaluation.control import Controller, GoalController, PlanFollowing, 
 from scots.evaluation.results import Subject
 from scots.experiments.recipe import Recipe, check_search, default_search
 from scots.models.cache import load_or_train, model_folder, train
-from scots.models.training import Model, identity
+from scots.models.training import NO_LIMITS, Limits, Model, identity
 from scots.planners import PLANNERS
 from scots.planners.base import BridgingPlanner, Planner, PlannerModel
 from scots.planners.search import PlanSearch, SearchConfig, WholePlanSearch
@@ -130,19 +130,24 @@ def train_model(
     recorded: Trajectories | None = None,
     changes: Mapping[str, Any] | None = None,
     force: bool = False,
+    steps: int | None = None,
+    limits: Limits = NO_LIMITS,
 ) -> Model:
     """Train a planner or an agent with the settings for a dataset, in a folder or in the cache.
+
+    `steps` is the setting "training.steps"; `limits` may end training before.
 
     Plan search needs an embedding and the support of the recorded data; they are saved with a planner where `recorded`
     is given, or where the cache still has the embedding that the planner's data was stitched with.
     """
     kind, default = _configured(name, data, profile)
-    config = default.replace_all(changes or {})
+    config = default.replace_all({**(changes or {}), **({} if steps is None else {"training.steps": steps})})
     folder = folder or model_folder(kind, config, data.fingerprint(), seed)
     if force:
         for file in ("config.json", "model.safetensors", "checkpoint.safetensors", "search/support.npz"):
             (folder / file).unlink(missing_ok=True)
-    model = train(kind, config, data, seed, folder, name, profile=profile, changes=config.changes_from(default))
+    origin: dict[str, Any] = {"profile": profile, "changes": config.changes_from(default)}
+    model = train(kind, config, data, seed, folder, name, limits=limits, **origin)
     if isinstance(model, PlannerModel):
         _save_search_parts(folder, data, recorded, profile, seed)
     return model
@@ -272,11 +277,12 @@ class _TrainedPart:
 def _trained_parts(planner: PlannerModel | None, agent: Agent) -> list[_TrainedPart]:
     """The models and the augmentation behind them, with the profile and seed of each.
 
-    An agent that follows plans should have learned from the recorded data: one that has not is of no profile.
+    An agent that follows plans should have learned from the recorded data: one that has not is of no profile. Neither
+    is a model whose training was ended early.
     """
-    parts = [_TrainedPart("agent", agent.profile, agent.seed, _hashed(identity(agent)))]
+    parts = [_trained_part("agent", agent)]
     if planner:
-        parts.append(_TrainedPart("planner", planner.profile, planner.seed, _hashed(identity(planner))))
+        parts.append(_trained_part("planner", planner))
     augmentation = (planner or agent).meta.augmentation
     recorded = planner.data_fingerprint if planner else agent.data_fingerprint
     if augmentation:
@@ -285,6 +291,11 @@ def _trained_parts(planner: PlannerModel | None, agent: Agent) -> list[_TrainedP
     if planner and agent.data_fingerprint != recorded:
         parts[0] = replace(parts[0], profile=None)
     return parts
+
+
+def _trained_part(name: str, model: Model) -> _TrainedPart:
+    profile = model.profile if model.stopped_at is None else None
+    return _TrainedPart(name, profile, model.seed, _hashed(identity(model)))
 
 
 def _hashed(text: str) -> str:

@@ -22,7 +22,7 @@ from scots.core.console import console
 from scots.core.errors import BadInput
 from scots.core.files import home, write_text
 from scots.data.trajectories import Trajectories
-from scots.models.training import Model, fit, identity
+from scots.models.training import NO_LIMITS, Limits, Model, fit, identity
 
 FORMAT = 2  # raise it when artifacts of the same key would hold something else
 
@@ -74,8 +74,8 @@ def model_folder(kind: type[Model], config: Config, data_key: str, seed: int, si
 
 
 def is_trained(folder: Path) -> bool:
-    """Whether a folder holds a finished model."""
-    return (folder / "config.json").exists()
+    """Whether a folder holds a finished model; one that was stopped early has its checkpoint beside it."""
+    return (folder / "config.json").exists() and not (folder / "checkpoint.safetensors").exists()
 
 
 def load_cached(
@@ -109,6 +109,7 @@ def train(
     profile: str | None = None,
     changes: Mapping[str, Any] = _NO_CHANGES,
     sizes: _Sizes = _NO_SIZES,
+    limits: Limits = NO_LIMITS,
 ) -> _SomeModel:
     """Train a model in a folder, resuming what is half done there; a finished one of the same run is loaded.
 
@@ -127,5 +128,5 @@ def train(
             )
         console.print(f"{label}: already trained, in {folder}", soft_wrap=True)
         return finished
-    fit(model, data, seed=seed, folder=folder, label=label)
+    fit(model, data, seed=seed, folder=folder, label=label, limits=limits)
     return model

@@ -12,7 +12,7 @@ import math
 import signal
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
@@ -27,14 +27,17 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from scots.core.config import Config, Seeds
-from scots.core.console import progress
+from scots.core.console import console, progress
 from scots.core.errors import BadInput
 from scots.core.files import atomic, write_text
 from scots.data.trajectories import Meta, Trajectories
+from scots.models.logs import RunLog
 
 Batch = dict[str, Tensor]
 CHECKPOINT_SECONDS = 60.0
-_LOG_POINTS = 200  # rows of metrics.jsonl per run
+_LOG_POINTS = 200  # logged steps of a run
+
+OnStep = Callable[[int, dict[str, float]], bool | None]
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,21 @@ class TrainingConfig(Config):
         rise = min(1.0, (step + 1) / (self.warmup + 1))
         fall = 0.5 * (1 + math.cos(math.pi * step / self.steps)) if self.schedule == "cosine" else 1.0
         return self.learning_rate * rise * fall
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What may end training before its last step. The steps that are made are the same with and without."""
+
+    minutes: float | None = None  # of wall time; that of an earlier run does not count
+    on_step: OnStep | None = None  # called with the number of finished steps and their metrics; False ends training
+
+    def __post_init__(self) -> None:
+        if self.minutes is not None and not self.minutes > 0:
+            raise BadInput(f"minutes must be positive, got {self.minutes}")
+
+
+NO_LIMITS = Limits()
 
 
 class EMA(nn.Module):
@@ -93,6 +111,7 @@ class Model(nn.Module, ABC):
     meta: Meta = Meta()  # of the training data
     data_fingerprint: str | None = None  # of the training data
     seed: int | None = None  # of the training
+    stopped_at: int | None = None  # steps after which training was ended before its last one
     profile: str | None = None  # at whose scale it was configured
     changes: Mapping[str, Any] = MappingProxyType({})  # settings that are not the profile's, by dotted path
     folder: Path | None = None  # where it is saved, if it is
@@ -144,6 +163,8 @@ class Model(nn.Module, ABC):
             "profile": self.profile,
             "changes": dict(self.changes),
         }
+        if self.stopped_at is not None:
+            description["stopped_at"] = self.stopped_at
         text = json.dumps(description, indent=1, sort_keys=True)
         with atomic(folder / "model.safetensors") as temporary:
             save_file(_contiguous(self.state_dict()), temporary, {"config": _digest(text)})
@@ -161,7 +182,7 @@ class Model(nn.Module, ABC):
             model = cls(cls.config_class.from_dict(description["config"]), description["sizes"])
             model.meta = Meta.from_dict(description["data"])
             model.data_fingerprint = description["data_fingerprint"]
-            model.seed = description["seed"]
+            model.seed, model.stopped_at = description["seed"], description.get("stopped_at")
             model.profile, model.changes = description["profile"], dict(description["changes"])
             header, tensors = _read(folder / "model.safetensors")
             model.load_state_dict(tensors)
@@ -190,50 +211,94 @@ def _digest(text: str) -> str:
 # ---------------------------------------------------------------------------------------------------------- the loop
 
 
-def fit(model: Model, data: Trajectories, *, seed: int, folder: Path | None = None, label: str | None = None) -> Model:
+def fit(
+    model: Model,
+    data: Trajectories,
+    *,
+    seed: int,
+    folder: Path | None = None,
+    label: str | None = None,
+    limits: Limits = NO_LIMITS,
+) -> Model:
     """Train a model on a dataset. With a folder: log there, checkpoint there, and resume the run that is there.
 
     Runs on whatever device and number of processes `accelerate` finds (launch with torchrun for more than one).
     """
     from accelerate import Accelerator
 
-    accelerator = Accelerator()
+    accelerator, label = Accelerator(), label or f"training {type(model).__name__}"
     config: TrainingConfig = model.config.training
-    seeds = Seeds(seed)
-    main = accelerator.is_main_process
-    model.meta, model.data_fingerprint, model.seed = data.meta, data.fingerprint(), seed
+    begin, main = time.monotonic(), accelerator.is_main_process
+    model.meta, model.data_fingerprint, model.seed, model.stopped_at = data.meta, data.fingerprint(), seed, None
     optimizer = _optimizer(model, config)
     run = _Run(folder, model, optimizer) if folder else None
-    first = run.restore() if run else 0
+    done = run.restore() if run else 0
     if run and main:
-        run.cut_log(first)
+        run.log.start(done)
     wrapped, optimizer = accelerator.prepare(model, optimizer)
     model.train()
-    size = max(1, config.batch_size // accelerator.num_processes)
-    rank = accelerator.process_index
-    bar_label = label or f"training {type(model).__name__}"
-    with progress(bar_label, config.steps, "steps", completed=first) as bar, _stop_signals() as stopped:
-        for step in range(first, config.steps):
-            for group in optimizer.param_groups:
-                group["lr"] = config.rate(step) * group["rate_factor"]
-            batch = model.batch(data, size, seeds.stream("batch", step, rank))
-            batch = {name: tensor.to(accelerator.device) for name, tensor in batch.items()}
-            generator = torch.Generator().manual_seed(seeds.integer("noise", step, rank))
-            loss, metrics = wrapped(batch, generator)
-            optimizer.zero_grad(set_to_none=True)
-            accelerator.backward(loss)
-            optimizer.step()
-            for average, source in model.ema_copies():
-                average.update(source, step + 1)
+    with progress(label, config.steps, "steps", completed=done) as bar, _stop_signals() as stopped:
+        while done < config.steps:
+            loss, metrics = _step(model, data, done, seed, accelerator, wrapped, optimizer)
+            done += 1
             bar.advance(1)
+            enough = _reached(limits, done, begin, loss, metrics, accelerator) and done < config.steps
             if run and main:
-                run.after(step + 1, loss, metrics, config.steps, stop=bool(stopped))
+                run.after(done, loss, metrics, config.steps, stop=bool(stopped) or enough)
             if stopped:
                 raise KeyboardInterrupt
+            if enough:
+                model.stopped_at = done
+                break
     model.eval()
     if run and main:
         run.finish(model)
+    if model.stopped_at and main:
+        again = "; the same call continues from there" if run else ""
+        console.print(f"{label}: stopped after {done:,} of {config.steps:,} steps{again}", soft_wrap=True)
     return model
+
+
+def _step(
+    model: Model,
+    data: Trajectories,
+    step: int,
+    seed: int,
+    accelerator: Any,
+    wrapped: nn.Module,
+    optimizer: torch.optim.Optimizer,
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """One step (from 0) of descent: everything random in it follows from the seed, the step and the process."""
+    config: TrainingConfig = model.config.training
+    seeds, rank = Seeds(seed), accelerator.process_index
+    for group in optimizer.param_groups:
+        group["lr"] = config.rate(step) * group["rate_factor"]
+    size = max(1, config.batch_size // accelerator.num_processes)
+    batch = model.batch(data, size, seeds.stream("batch", step, rank))
+    batch = {name: tensor.to(accelerator.device) for name, tensor in batch.items()}
+    generator = torch.Generator().manual_seed(seeds.integer("noise", step, rank))
+    loss, metrics = wrapped(batch, generator)
+    optimizer.zero_grad(set_to_none=True)
+    accelerator.backward(loss)
+    optimizer.step()
+    for average, source in model.ema_copies():
+        average.update(source, step + 1)
+    return loss, metrics
+
+
+def _reached(
+    limits: Limits, done: int, begin: float, loss: Tensor, metrics: dict[str, Tensor], accelerator: Any
+) -> bool:
+    """Whether training is to end after this many steps; the main process decides for all."""
+    if limits.minutes is None and limits.on_step is None:
+        return False
+    late = limits.minutes is not None and time.monotonic() - begin > 60 * limits.minutes
+    if accelerator.is_main_process and limits.on_step is not None:
+        late = limits.on_step(done, _numbers(loss, metrics)) is False or late
+    if accelerator.num_processes > 1:
+        vote = torch.tensor(float(late and accelerator.is_main_process), device=accelerator.device)
+        late = bool(accelerator.reduce(vote, "sum") > 0)
+    return late
 
 
 def _optimizer(model: Model, config: TrainingConfig) -> torch.optim.Optimizer:
@@ -261,19 +326,19 @@ def _stop_signals() -> Iterator[list[int]]:
 def identity(model: Model) -> str:
     """Everything that decides what a training run ends in: class, config, sizes, data and seed, as JSON."""
     parts = [type(model).__name__, model.config.to_dict(), model.sizes, model.data_fingerprint, model.seed]
+    parts += [] if model.stopped_at is None else [model.stopped_at]
     return json.dumps(parts, sort_keys=True)
 
 
 class _Run:
-    """A training run's folder: metrics as JSONL and TensorBoard, one checkpoint file, and the finished model."""
+    """A training run's folder: metrics, one checkpoint file, and the finished model."""
 
     def __init__(self, folder: Path, model: Model, optimizer: torch.optim.Optimizer) -> None:
         self.folder, self.model, self.optimizer = folder, model, optimizer
         self.identity = identity(model)
-        self.path, self.metrics = folder / "checkpoint.safetensors", folder / "metrics.jsonl"
-        self.saved = self.begin = time.monotonic()
+        self.path, self.saved = folder / "checkpoint.safetensors", time.monotonic()
         folder.mkdir(parents=True, exist_ok=True)
-        self._writer: Any = None
+        self.log = RunLog(folder, self.identity)
 
     def restore(self) -> int:
         """Load the checkpoint of the same run, if there is one; return the number of finished steps."""
@@ -290,28 +355,12 @@ class _Run:
         self.optimizer.load_state_dict(state)
         return int(header["step"])
 
-    def cut_log(self, step: int) -> None:
-        """Drop metrics logged after this step: the run that wrote them was killed past its last checkpoint."""
-        lines = self.metrics.read_text().splitlines() if self.metrics.exists() else []
-        kept = [line for line in lines if json.loads(line)["step"] <= step]
-        write_text(self.metrics, "".join(f"{line}\n" for line in kept))
-
     def after(self, step: int, loss: Tensor, metrics: dict[str, Tensor], steps: int, *, stop: bool) -> None:
         """Log at regular steps; checkpoint every minute and before stopping."""
         if step % max(1, steps // _LOG_POINTS) == 0 or step == steps:
-            self._log(step, {name: float(value.detach()) for name, value in {"loss": loss, **metrics}.items()})
+            self.log.write(step, _numbers(loss, metrics))
         if stop or time.monotonic() - self.saved > CHECKPOINT_SECONDS:
             self._checkpoint(step)
-
-    def _log(self, step: int, values: dict[str, float]) -> None:
-        from torch.utils.tensorboard import SummaryWriter
-
-        if self._writer is None:
-            self._writer = SummaryWriter(str(self.folder / "tensorboard"))
-        for name, value in values.items():
-            self._writer.add_scalar(name, value, step)
-        with self.metrics.open("a") as file:
-            file.write(json.dumps({"step": step, "seconds": round(time.monotonic() - self.begin, 2)} | values) + "\n")
 
     def _checkpoint(self, step: int) -> None:
         tensors = {f"model.{name}": value for name, value in self.model.state_dict().items()}
@@ -322,11 +371,15 @@ class _Run:
         self.saved = time.monotonic()
 
     def finish(self, model: Model) -> None:
-        """Write the model and remove the checkpoint."""
-        if self._writer is not None:
-            self._writer.close()
+        """Write the model, and remove the checkpoint unless training was ended early and can go on from there."""
+        self.log.close()
         model.save(self.folder)
-        self.path.unlink(missing_ok=True)
+        if model.stopped_at is None:
+            self.path.unlink(missing_ok=True)
+
+
+def _numbers(loss: Tensor, metrics: dict[str, Tensor]) -> dict[str, float]:
+    return {name: float(value.detach()) for name, value in {"loss": loss, **metrics}.items()}
 
 
 def _nested(flat: dict[str, Tensor]) -> dict[int, dict[str, Tensor]]:
