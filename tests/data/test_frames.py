@@ -87,10 +87,28 @@ def test_named_levels_of_the_index_are_columns() -> None:
     assert data.meta.columns == ("px", "py", "throttle")
 
 
-def test_an_index_of_dates_is_the_time() -> None:
-    index = pd.date_range("2024-05-01", periods=3, freq="2s")
+@pytest.mark.parametrize(
+    "index",
+    [pd.date_range("2024-05-01", periods=3, freq="2s"), pd.to_timedelta([0, 2, 4], unit="s")],
+    ids=["dates", "durations"],
+)
+def test_an_index_of_times_is_the_time(index: pd.Index) -> None:
     data = Trajectories.from_pandas(pd.DataFrame({"x": [0, 1, 2], "y": [0, 0, 0]}, index=index))
     assert np.diff(data.times).tolist() == [2, 2]
+
+
+@pytest.mark.parametrize(
+    ("frame", "words"),
+    [
+        (pd.DataFrame(np.zeros((2, 2)), columns=["x", "x"]), "column 'x' appears twice"),
+        (pd.DataFrame({"x": [], "y": []}), "no rows below the header"),
+        (pd.DataFrame({"name": ["a", "b"]}), "no observation columns"),
+        ([[0, 1]], "expected a pandas DataFrame, got list"),
+    ],
+)
+def test_a_frame_without_trajectories_is_an_error(frame: object, words: str) -> None:
+    with pytest.raises(BadInput, match=words):
+        Trajectories.from_pandas(frame)
 
 
 def test_infinity_is_refused() -> None:

@@ -144,7 +144,7 @@ import sys, torch
 from pathlib import Path
 from scots.augmenters.embedding import TemporalDistance, TemporalDistanceConfig
 from scots.datasets import toy
-from scots.models.training import TrainingConfig, fit
+from scots.models.training import Limits, TrainingConfig, fit
 torch.manual_seed(0)
 training = TrainingConfig(10, 16, 1e-3, schedule="cosine")
 data = toy.make(episodes=10)
@@ -153,6 +153,8 @@ fit(model, data, seed=0, folder=Path(sys.argv[1]))
 rank = torch.distributed.get_rank()
 assert torch.distributed.get_world_size() == 2
 model.save(Path(sys.argv[1]) / f"rank{rank}")
+stops = Limits(on_step=lambda step, _: step < 4)  # called in one process, it ends training in both
+assert fit(model, data, seed=0, limits=stops).stopped_at == 4
 """
 
 

@@ -14,7 +14,7 @@ from scots.data import formats
 from scots.data.choices import NO_CHOICES, Choices, evenly
 from scots.data.formats.fields import describe, parse_description
 from scots.data.formats.foreign import Table, read_foreign
-from scots.data.formats.tabular import columns_of, from_own_table
+from scots.data.formats.tabular import check_names, columns_of, from_own_table
 from scots.data.trajectories import Array, Trajectories
 
 _ATTRIBUTE = "scots"  # of a frame: its columns as they were written, and the description of the dataset
@@ -29,6 +29,8 @@ def to_frame(data: Trajectories) -> pd.DataFrame:
 
 def from_frame(frame: pd.DataFrame, choices: Choices = NO_CHOICES) -> Trajectories:
     """The inverse of `to_frame` for its frames, also after a selection of rows; any other is a table from elsewhere."""
+    if not isinstance(frame, pd.DataFrame):
+        raise BadInput(f"expected a pandas DataFrame, got {type(frame).__name__}; convert it first")
     written = frame.attrs.get(_ATTRIBUTE)
     if written and written["columns"] == list(frame.columns) and not choices.given():
         data = _own(frame, written["description"])
@@ -60,11 +62,13 @@ def _table(frame: pd.DataFrame) -> Table:
 
 
 def _with_index(frame: pd.DataFrame) -> pd.DataFrame:
-    """The frame with its index as columns where that has names or dates, and all column names as text."""
-    if isinstance(frame.index, pd.DatetimeIndex) and frame.index.name is None:
+    """The frame with its index as columns where that has names or times, and all column names as text."""
+    if isinstance(frame.index, (pd.DatetimeIndex, pd.TimedeltaIndex)) and frame.index.name is None:
         frame = frame.rename_axis(index="time")
     frame = frame.reset_index(drop=all(name is None for name in frame.index.names))
-    return frame.set_axis([str(name).strip() for name in frame.columns], axis=1)
+    frame = frame.set_axis([str(name).strip() for name in frame.columns], axis=1)
+    check_names("frame", list(frame.columns))
+    return frame
 
 
 def _spread_lists(frame: pd.DataFrame) -> pd.DataFrame:

@@ -62,6 +62,8 @@ def to_seconds(column: Any, name: str, form: str | None = None, unit: float | No
     """
     if column.dtype.kind == "M":
         return _since_first(pd.to_datetime(column, utc=True), "timestamps")
+    if column.dtype.kind == "m":
+        return Times(column.dt.total_seconds().to_numpy(dtype=np.float64), "durations")
     numbers = pd.to_numeric(column, errors="coerce")
     if form in _UNITS or (form is None and not (numbers.isna() & column.notna()).any()):
         return _from_numbers(column, numbers, _UNITS[form] if form else unit)
