@@ -461,6 +461,8 @@ def test_a_row_number_is_no_episode_and_a_trip_of_another_vehicle_is_another_one
         (["2024-03-31T01:00:00+01:00", "2024-03-31T03:30:00+02:00"], 5400),  # the hour that summer time skips
         (["2024-02-28 23:59:59.5", "2024-02-29 00:00:00"], 0.5),
         (["20240301T100000Z", "20240301T100005Z"], 5),
+        (["2024-03-01 10:00:00 UTC", "2024-03-01 10:00:05 UTC"], 5),
+        (["2024/3/1 9:05", "2024/3/1 10:05"], 3600),
         (["31/12/2023 23:59", "01/01/2024 00:01"], 120),
         (["12/31/23 23:59:30", "01/01/24 00:00:30"], 60),
         (["3.4.2024 10:00:00", "4.4.2024 10:00:00"], 86400),
@@ -485,6 +487,38 @@ def test_a_time_format_can_be_given(tmp_path: Path) -> None:
         read_text(tmp_path, text, time=f"time={form}").times[1] / 86400 for form in ("%d/%m/%Y %H:%M", "%m/%d/%Y %H:%M")
     ]
     assert days == [30, 1]
+
+
+KNOWN_HEADERS = {  # header -> a row, where {0} counts rows; the episode and the time column
+    "id,latitude,longitude,track_id,time": ("{0},-10.9,-37.0,1,2014-09-13 07:24:3{0}", "track_id", "time"),
+    "mmsi;date_time_utc;lon;lat;sog": ("2;2023-01-01 00:00:0{0};9.5;54.5;1.5", "mmsi", "date_time_utc"),
+    "# Timestamp,MMSI,Latitude,Longitude": ("31/12/2023 00:00:0{0},2,55.5,10.5", "MMSI", "# Timestamp"),
+    "track_id,frame_id,timestamp_ms,x,y,psi_rad": ("1,{0},{0}00,5,6,1.5", "track_id", "timestamp_ms"),
+    "time,icao24,lat,lon,lastcontact": ("160000000{0},4b1,47.5,8.5,160000000{0}", "icao24", "time"),
+    "RecordedAtTime,VehicleRef,VehicleLocation.Latitude,VehicleLocation.Longitude": (
+        "2017-06-01 00:03:3{0},NYCT_430,40.6,-74.0",
+        "VehicleRef",
+        "RecordedAtTime",
+    ),
+    "event-id,timestamp,location-long,location-lat,individual-local-identifier": (
+        "{0},2012-05-01 00:00:0{0}.000,9.5,47.5,stork",
+        "individual-local-identifier",
+        "timestamp",
+    ),
+    "episode_index;frame_index;timestamp;x;y": ("0;{0};0.{0};1;2", "episode_index", "timestamp"),
+}
+
+
+@pytest.mark.parametrize("header", KNOWN_HEADERS)
+def test_headers_of_well_known_data_are_understood(header: str, tmp_path: Path) -> None:
+    row, episode, time = KNOWN_HEADERS[header]
+    data = read_text(tmp_path, "\n".join([header, row.format(1), row.format(2)]))
+    said = how_read(data.meta)
+    assert said["episodes"] == f"column {episode}"
+    assert said["time"].startswith(f"column {time} (")
+    assert data.lengths.tolist() == [2]
+    assert len(data.meta.position) == 2
+    assert set(data.meta.columns) <= {"x", "y", "sog", "psi_rad"}
 
 
 def test_frames_order_rows_where_there_is_no_time(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from scots.data.trajectories import Array, Meta, Trajectories, offsets_from_leng
 
 _MOSTLY = 0.5  # a column with a larger share of missing cells is left out; one with fewer numbers is text
 _FEW = 0.1  # share of episodes that are dropped for the sake of a column they have no value of
+_HUGE = 1e8
 _DECIMAL_COMMA = r"\s*[+-]?\d*,\d+([eE][+-]?\d+)?\s*"
 _NOT_AVAILABLE = {"heading": 511.0, "trueheading": 511.0, "sog": 102.3}  # codes of the ships' AIS
 
@@ -115,10 +116,8 @@ class _Source:
         """A column as numbers with NaN for missing cells; None, with the reason noted, if it is of no use."""
         column = self.frame[name]
         parsed = self._parsed(name, column)
-        missing = float(np.isnan(parsed).mean()) if parsed is not None else 0.0
-        if notes is not None and (parsed is None or missing > _MOSTLY):
-            reason = "dates" if column.dtype.kind == "M" else "text" if parsed is None else _missing(missing)
-            notes.left_out[name] = reason
+        if notes is not None and (reason := _useless(parsed)):
+            notes.left_out[name] = "dates" if column.dtype.kind == "M" else reason
             return None
         if parsed is None:
             raise BadInput(f"column {name!r} is text, not numbers; choose other columns with --position")
@@ -161,8 +160,15 @@ class _Source:
             raise self.bad_cell(error.row, name, str(error), remedy) from error
 
 
-def _missing(share: float) -> str:
-    return "empty" if share == 1 else f"{100 * share:.0f} % missing"
+def _useless(values: Array | None) -> str | None:
+    """Why a column is no state, if it is not."""
+    if values is None:
+        return "text"
+    missing = float(np.isnan(values).mean()) if len(values) else 0.0
+    if missing > _MOSTLY:
+        return "empty" if missing == 1 else f"{100 * missing:.0f} % missing"
+    # An epoch or a code: in float32 such numbers are only good to eight units or worse.
+    return "numbers above 100 million" if len(values) and np.nanmin(np.abs(values)) >= _HUGE else None
 
 
 # ------------------------------------------------------------------------------------------------------------- roles

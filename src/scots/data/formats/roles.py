@@ -25,16 +25,16 @@ _OWN_EPISODE = {"episode", "episode_id", "traj", "trajectory", "traj_id", "run"}
 _OWN_TIME = {"time", "t", "timestamp", "stamp"}
 _EPISODE = re.compile("(episode|traj|trajectory|track|trip|run|ride|journey)(id|index|number|no)?|(flight|voyage)id")
 _MOVER = re.compile(
-    "(vehicle|object|agent|actor|user|person|pedestrian|driver|device|bus|boat|ship|vessel|taxi|car|bike|animal|entity|u)?id"
-    "|uuid|mmsi|icao24|imei|(individual|tag)localidentifier"
+    "((vehicle|object|agent|actor|user|person|pedestrian|driver|device|bus|boat|ship|vessel|taxi|car|bike|animal)(id|ref))"
+    "|id|uid|uuid|mmsi|icao24|imei|(individual|tag)localidentifier"
 )
 _TIME = re.compile("(gps|utc|unix|epoch|fix|event|position|location|local|base)?(time|timestamp|datetime)(utc)?")
-_SHORT_TIME = {"t", "ts", "stamp", "utc", "epoch", "seconds", "recordedat"}
+_SHORT_TIME = {"t", "ts", "stamp", "utc", "epoch", "seconds", "recordedat", "recordedattime"}
 _FRAME = {"frame", "frameid", "frameindex", "framenumber", "timestep"}
 _COUNTER = {"index", "row", "rowid", "rownumber"}
 _UNIT = re.compile(r"^(.*?)[\s_\-.\[(]+(s|secs?|seconds|ms|us|ns)[\])]?$", re.IGNORECASE)
 _SECONDS = {"s": 1.0, "sec": 1.0, "secs": 1.0, "seconds": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
-_PREFIX = "(gps|pos|position|location)?"
+_PREFIX = "(vehicle)?(gps|pos|position|location)?"
 _LATITUDE = re.compile(f"{_PREFIX}lat(itude)?(deg|degrees)?")
 _LONGITUDE = re.compile(f"{_PREFIX}(lon|lng|long|longitude)(deg|degrees)?")
 
@@ -84,7 +84,7 @@ def is_identifier(name: str) -> bool:
     """Whether a name says that the column identifies or counts something, so that it is no state."""
     plain = plain_name(name)
     named = plain in _COUNTER or _EPISODE.fullmatch(plain) or _MOVER.fullmatch(plain)
-    return bool(named or re.search(r"(_id|[a-z]ID|Id)$", name.strip()))
+    return bool(named or re.search(r"([_\-. ](id|ID)|[a-z]I[dD])$", name.strip()))
 
 
 def is_mover(name: str) -> bool:

@@ -12,7 +12,7 @@ import pandas as pd
 from scots.core.errors import BadInput
 from scots.data.trajectories import Array
 
-_ISO = r"\s*\d{4}-?\d{2}-?\d{2}([T ]\d{2}.*)?\s*"
+_ISO = r"\d{4}[-/]?\d{1,2}[-/]?\d{1,2}([T ]\d{1,2}.*)?"
 _ZONE = r".*\d\s*(Z|UTC|GMT|[+-]\d{2}:?\d{2})\s*"
 _NUMERIC = re.compile(r"\s*(\d{1,2})([./-])(\d{1,2})[./-](\d{4}|\d{2})(?:[T ,]+(.*))?")
 _CLOCK = re.compile(r"\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?")
@@ -123,7 +123,8 @@ def _chosen(text: Any, form: str) -> tuple[Any, str]:
 def _parse(text: Any, name: str) -> tuple[Any, str]:
     cells = text.dropna()
     if cells.str.fullmatch(_ISO).mean() > 0.5:
-        return pd.to_datetime(text, format="ISO8601", utc=True, errors="coerce"), "ISO 8601"
+        zoned = text.str.replace(r"\s*(UTC|GMT)$", "Z", regex=True)
+        return pd.to_datetime(zoned, format="ISO8601", utc=True, errors="coerce"), "ISO 8601"
     day_first = _day_first(cells, name)
     how = "other dates" if day_first is None else "day first" if day_first else "month first"
     form = None if day_first is None else _format_of(cells.iloc[0], day_first)
