@@ -222,7 +222,7 @@ CASES = {
         ("x", "y"),
         said={
             "episodes": "column trajectory_id",
-            "time": "ISO 8601, UTC or with zone, from 2024-03-31T23:58:00Z",
+            "time": "ISO 8601, with zone, from 2024-03-31T23:58:00Z",
             "left out": "user (text), altitude (89 % missing), mode (text)",
         },
     ),
@@ -233,7 +233,7 @@ CASES = {
         said={
             "episodes": "column MMSI",
             "time": "column BaseDateTime (ISO 8601, no zone",
-            "dropped": "1 rows without a position, 1 rows with the time of the row before",
+            "dropped": "rows without a position (1), rows with the time of the row before (1)",
             "filled": "missing values",
         },
     ),
@@ -241,7 +241,11 @@ CASES = {
         bus,
         ("x", "y", "bearing"),
         ("bearing",),
-        said={"episodes": "column trip_id and vehicle_id", "time": "epoch seconds", "filled": "18 missing values"},
+        said={
+            "episodes": "column trip_id and vehicle_id",
+            "time": "epoch seconds",
+            "filled": "missing values by interpolation (18)",
+        },
     ),
     "bus, one flag": Case(bus, ("x", "y"), flags={"ignore": "bearing"}, said={"left out": "bearing (--ignore)"}),
     "day first": Case(
@@ -256,7 +260,7 @@ CASES = {
         ("bearing",),
         said={"episodes": "one per file", "time": "epoch milliseconds"},
     ),
-    "lake": Case(lake, ("x", "y"), said={"time": "timestamps, from", "dropped": "1 rows without a position"}),
+    "lake": Case(lake, ("x", "y"), said={"time": "timestamps, from", "dropped": "rows without a position (1)"}),
     "watch": Case(watch, ("x", "y", "speed")),
     "lines": Case(lines_of_geojson, ("x", "y")),
     "points": Case(points_of_geojson, ("x", "y", "bearing"), ("bearing",)),
@@ -434,9 +438,9 @@ def test_rows_are_dropped_and_values_filled_as_said(tmp_path: Path) -> None:
         [9, 8, 20, 2, 5],
     ]
     said = how_read(data.meta)
-    assert said["filled"] == "3 missing values by interpolation"
+    assert said["filled"] == "missing values by interpolation (3)"
     reasons = ["without an episode", "without a time", "without a position", "with the time of the row before"]
-    assert said["dropped"] == ", ".join(f"1 rows {reason}" for reason in reasons)
+    assert said["dropped"] == ", ".join(f"rows {reason} (1)" for reason in reasons)
 
 
 def test_a_column_that_many_episodes_lack_is_left_out_and_few_episodes_are_dropped(tmp_path: Path) -> None:
@@ -445,7 +449,7 @@ def test_a_column_that_many_episodes_lack_is_left_out_and_few_episodes_are_dropp
     assert data.meta.columns == ("x", "y", "few")
     assert len(data) == 11
     assert how_read(data.meta)["left out"] == "many (no value in 4 of 12 episodes)"
-    assert how_read(data.meta)["dropped"] == "1 episodes without any value of a column"
+    assert how_read(data.meta)["dropped"] == "episodes without any value of a column (1)"
 
 
 def test_a_row_number_is_no_episode_and_a_trip_of_another_vehicle_is_another_one(tmp_path: Path) -> None:

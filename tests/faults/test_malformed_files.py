@@ -335,7 +335,7 @@ BAD_CSV = {
         "time,name\n1,b\n2,d\n",
         ["line 1: no observation columns", "name is left out (text)"],
     ),
-    "no positions": ("x,y\n,1\n2,\n", ["no rows are left: 2 rows without a position"]),
+    "no positions": ("x,y\n,1\n2,\n", ["no rows are left: rows without a position (2)"]),
     "time starts again": ("t,x\n0,1\n1,2\n0,1\n", ["line 4: column 't': time goes back", "--episode none"]),
     "day or month first": ("time,x\n03/04/2024 10:00,1\n", ["day or the month first", "--time 'time=%d/%m/%Y %H:%M'"]),
     "no date": (

@@ -65,6 +65,10 @@ class _Columns:
     position: list[str]
     others: dict[str, str]  # name -> field of `Trajectories`
 
+    def field(self, name: str) -> str:
+        """The field of `Trajectories` that a column is part of."""
+        return self.others.get(name, "observations")
+
 
 def read_foreign(tables: Sequence[Table], choices: Choices) -> Trajectories:
     """The episodes of one or more tables with the same columns; rows of different tables never share an episode."""
@@ -76,18 +80,15 @@ def read_foreign(tables: Sequence[Table], choices: Choices) -> Trajectories:
     if not len(source.frame):
         raise BadInput(f"{tables[0].path}: no rows below the header; an episode needs at least one")
     times = source.times(columns)
-    values = {name: number for name in columns.others if (number := source.numbers(name, notes)) is not None}
     positions, origin = _positions(source, columns)
     rows, offsets = _ordered(source, columns, times, list(positions.values()), notes)
-    values = {name: number[rows] for name, number in values.items()}
-    state = {name: number[rows] for name, number in positions.items()} if origin else {}
-    for name in [n for n in source.frame.columns if n in values or (n in positions and not origin)]:
-        state[name] = values[name] if name in values else positions[name][rows]
-    clock = times.seconds[rows] if times else np.arange(float(len(rows)))
-    periods = _periods(state, columns, choices)
-    whole = _fill(state, clock, offsets, periods, notes)
-    _check_state(source, [n for n in state if columns.others.get(n, "observations") == "observations"], notes)
-    data = _build(state, columns, offsets, times.seconds[rows] if times else None, periods, list(positions), origin)
+    seconds = times.seconds[rows] if times else None
+    cells = _cells(source, columns, positions, rows, notes)
+    periods = _periods(cells, columns, choices)
+    whole = _fill(cells, seconds, offsets, periods, notes)
+    if "observations" not in map(columns.field, cells):
+        raise BadInput(f"{tables[0].header}: {_no_observations(source, notes)}")
+    data = _build(cells, columns, offsets, seconds, periods, list(positions), origin)
     data = data if whole.all() else data.select(np.flatnonzero(whole))
     if choices.position and not columns.position:
         data = data.with_meta(position=position_columns(data, choices.position)[0])
@@ -250,11 +251,6 @@ def _no_observations(source: _Source, notes: _Notes) -> BadInput:
     return BadInput(f"no observation columns; the header has {found}{left_out}")
 
 
-def _check_state(source: _Source, state: list[str], notes: _Notes) -> None:
-    if not state:
-        raise BadInput(f"{source.tables[0].header}: {_no_observations(source, notes)}")
-
-
 # --------------------------------------------------------------------------------------------------- rows and values
 
 
@@ -295,7 +291,7 @@ def _ordered(
     notes.drop(int((named & timed & ~placed).sum()), "rows without a position")
     rows = np.flatnonzero(named & timed & placed)
     if not rows.size:
-        lost = ", ".join(f"{count} {what}" for what, count in notes.dropped.items())
+        lost = ", ".join(f"{what} ({count})" for what, count in notes.dropped.items())
         raise BadInput(f"no rows are left: {lost}; choose other columns with --episode, --time or --position")
     keys = frame.iloc[rows][columns.episode].assign(**{"": source.file[rows]})
     group = keys.groupby(list(keys.columns), sort=False).ngroup().to_numpy()
@@ -320,19 +316,32 @@ def _check_restarts(source: _Source, columns: _Columns, times: Times, rows: Arra
         raise source.bad_cell(int(rows[back[0] + 1]), columns.time[0], "time goes back", remedy)
 
 
-def _periods(state: dict[str, Array], columns: _Columns, choices: Choices) -> dict[str, float]:
+def _cells(
+    source: _Source, columns: _Columns, positions: dict[str, Array], rows: Array, notes: _Notes
+) -> dict[str, Array]:
+    """The values of these rows by column, in the order of the table; metres that were degrees come first."""
+    found = {name: values for name in columns.others if (values := source.numbers(name, notes)) is not None}
+    found |= positions
+    order = [name for name in positions if name not in source.frame.columns]
+    return {name: found[name][rows] for name in [*order, *source.frame.columns] if name in found}
+
+
+def _periods(cells: dict[str, Array], columns: _Columns, choices: Choices) -> dict[str, float]:
     """The angles among the state columns, with their periods."""
-    names = [name for name in state if columns.others.get(name, "observations") == "observations"]
+    names = [name for name in cells if columns.field(name) == "observations"]
     if choices.angles is not None:
         return {names[column]: period for column, period in parse_angles(choices.angles, names)}
-    found = {name: angle_period(name, state[name]) for name in names}
+    found = {name: angle_period(name, cells[name]) for name in names}
     return {name: period for name, period in found.items() if period}
 
 
-def _fill(state: dict[str, Array], clock: Array, offsets: Array, periods: dict[str, float], notes: _Notes) -> Array:
-    """Fill missing values in place; remove columns that many episodes lack. Which episodes lack none (E,)."""
+def _fill(
+    cells: dict[str, Array], seconds: Array | None, offsets: Array, periods: dict[str, float], notes: _Notes
+) -> Array:
+    """Fill missing values in place; remove columns that many episodes lack. Which episodes then lack none (E,)."""
+    clock = np.arange(float(offsets[-1])) if seconds is None else seconds
     whole = np.ones(len(offsets) - 1, dtype=bool)
-    for name, values in list(state.items()):
+    for name, values in list(cells.items()):
         missing = np.isnan(values)
         if not missing.any():
             continue
@@ -340,11 +349,13 @@ def _fill(state: dict[str, Array], clock: Array, offsets: Array, periods: dict[s
         lacking = np.logical_or.reduceat(np.isnan(filled), offsets[:-1])
         if lacking.mean() > _FEW:
             notes.left_out[name] = f"no value in {lacking.sum()} of {len(lacking)} episodes"
-            del state[name]
+            del cells[name]
             continue
         whole &= ~lacking
         notes.filled += int((missing & ~np.isnan(filled)).sum())
-        state[name] = filled
+        cells[name] = filled
+    if not whole.any():
+        raise BadInput("every episode lacks all values of some column; leave the emptiest out with --ignore")
     notes.drop(int((~whole).sum()), "episodes without any value of a column")
     return whole
 
@@ -363,7 +374,7 @@ def _build(
 ) -> Trajectories:
     fields: dict[str, list[str]] = {}
     for name in values:
-        fields.setdefault(columns.others.get(name, "observations"), []).append(name)
+        fields.setdefault(columns.field(name), []).append(name)
     names = fields["observations"]
     arrays: dict[str, Any] = {}
     for role, members in fields.items():
@@ -398,8 +409,8 @@ def _entry(
             f"{data.meta.columns[column]} (period {period:.5g})" for column, period in data.meta.angles
         ),
         "left out": ", ".join(f"{name} ({reason})" for name, reason in notes.left_out.items()),
-        "dropped": ", ".join(f"{count} {what}" for what, count in notes.dropped.items()),
-        "filled": f"{notes.filled} missing values by interpolation" if notes.filled else "",
+        "dropped": ", ".join(f"{what} ({count})" for what, count in notes.dropped.items()),
+        "filled": f"missing values by interpolation ({notes.filled})" if notes.filled else "",
     }
     given = {name: value for name, value in choices.given().items() if name != "every"}
     return {"origin": READ_FROM_TABLES} | {k: v for k, v in texts.items() if v} | ({"flags": given} if given else {})

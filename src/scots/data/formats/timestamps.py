@@ -71,7 +71,7 @@ def to_seconds(column: Any, name: str, form: str | None = None, unit: float | No
     parsed, how = _chosen(text, form) if form else _parse(text, name)
     if (bad := np.flatnonzero(parsed.isna() & text.notna())).size:
         raise BadCell(int(bad[0]), f"{text.iloc[bad[0]]!r} is no time like the others")
-    zone = "UTC or with zone" if text.dropna().str.fullmatch(_ZONE).any() else "no zone"
+    zone = "with zone" if text.dropna().str.fullmatch(_ZONE).any() else "no zone: taken as UTC"
     return _since_first(parsed, f"{how}, {zone}")
 
 
