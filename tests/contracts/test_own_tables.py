@@ -415,6 +415,24 @@ def test_choices_for_tables_are_refused_elsewhere(tmp_path: Path) -> None:
         assert scots.load(tmp_path / name, state="v").meta.columns == ("x", "y", "v")
 
 
+def test_columns_without_names_are_chosen_by_number(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", observations=np.arange(20).reshape(4, 5), episode_ends=[4])
+    data = scots.load(tmp_path / "a.npz", position="1,2", ignore="0", angles="4=360")
+    assert data.observations[0].tolist() == [1, 2, 3, 4]
+    assert (data.meta.position, data.meta.angles) == ((0, 1), ((3, 360.0),))
+    assert scots.load(tmp_path / "a.npz", position="1,2", state="4").observations[0].tolist() == [1, 2, 4]
+    with pytest.raises(BadInput, match="--ignore leaves no state columns"):
+        scots.load(tmp_path / "a.npz", ignore="0,1,2,3,4")
+
+
+def test_only_the_projected_position_has_an_origin(tmp_path: Path) -> None:
+    read_text(tmp_path, "lat,lon,v\n48,11,1\n48.1,11.1,2\n").save(tmp_path / "a.npz")
+    origin = scots.load(tmp_path / "a.npz", ignore="v").meta.geo_origin
+    assert origin == pytest.approx((48.05, 11.05))
+    for choices in ({"position": "x,v"}, {"ignore": "x"}, {"position": "v", "state": "v"}):
+        assert scots.load(tmp_path / "a.npz", **choices).meta.geo_origin == ()
+
+
 def test_rows_are_dropped_and_values_filled_as_said(tmp_path: Path) -> None:
     text = (
         "id,t,x,y,heading,speed,temp\n"
