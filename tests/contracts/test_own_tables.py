@@ -503,6 +503,12 @@ def test_times_as_people_write_them(cells: list[str], seconds: float, tmp_path: 
     assert data.times[0] == (0.25 if cells[0] == "0.25" else 86280 if cells[0] == "23:58:00" else 0)
 
 
+def test_seconds_may_have_a_decimal_comma(tmp_path: Path) -> None:
+    data = read_text(tmp_path, "t;x;y\n0,0;1;2\n0,5;1,5;2\n1;2;2\n")
+    assert data.times.tolist() == [0, 0.5, 1]
+    assert data.positions[:, 0].tolist() == [1, 1.5, 2]
+
+
 def test_a_time_format_can_be_given(tmp_path: Path) -> None:
     text = "time,x,y\n03/04/2024 10:00,1,2\n03/05/2024 10:00,2,3\n"
     days = [

@@ -26,7 +26,7 @@ from scots.data.trajectories import Array, Meta, Trajectories, offsets_from_leng
 _MOSTLY = 0.5  # a column with a larger share of missing cells is left out; one with fewer numbers is text
 _FEW = 0.1  # share of episodes that are dropped for the sake of a column they have no value of
 _HUGE = 1e8
-_DECIMAL_COMMA = r"\s*[+-]?\d*,\d+([eE][+-]?\d+)?\s*"
+_DECIMAL_COMMA = r"[+-]?\d*,\d+([eE][+-]?\d+)?"
 _NOT_AVAILABLE = {"heading": 511.0, "trueheading": 511.0, "sog": 102.3}  # codes of the ships' AIS
 
 
@@ -130,9 +130,7 @@ class _Source:
         elif column.dtype.kind == "M":
             return None
         else:
-            text = column.astype("str").str.strip()
-            if self.tables[0].comma_decimals and text.str.fullmatch(_DECIMAL_COMMA).any():
-                text = text.str.replace(",", ".", regex=False)
+            text = self._text(column)
             numbers = pd.to_numeric(text, errors="coerce")
             bad = np.flatnonzero(numbers.isna() & text.notna())
             if len(bad) > _MOSTLY * text.notna().sum():
@@ -144,13 +142,22 @@ class _Source:
         code = _NOT_AVAILABLE.get(roles.plain_name(name))
         return values if code is None else np.where(values == code, np.nan, values)
 
+    def _text(self, column: Any) -> Any:
+        """Cells as text, numbers with a decimal point."""
+        text = column.astype("str").str.strip()
+        if self.tables[0].comma_decimals and text.str.fullmatch(_DECIMAL_COMMA).any():
+            return text.str.replace(",", ".", regex=False)
+        return text
+
     def times(self, columns: _Columns) -> Times | None:
         """The time of each row, or None without a time column."""
         if not columns.time:
             return None
         column = self.frame[columns.time[0]]
+        if column.dtype.kind not in "biufM":
+            column = self._text(column)
         for other in columns.time[1:]:
-            column = column.astype("str").str.strip() + " " + self.frame[other].astype("str").str.strip()
+            column = column.astype("str") + " " + self._text(self.frame[other])
         name = ",".join(columns.time)
         try:
             times = to_seconds(column, name, columns.form, roles.unit_of(name))
