@@ -562,6 +562,12 @@ def test_data_wide_as_a_country_gives_a_warning(tmp_path: Path) -> None:
     assert "322 km" in warning
 
 
+@pytest.mark.parametrize("position", ["lat", "lon,lat,alt", "lat,alt"])
+def test_degrees_are_a_position_of_two(position: str, tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=f"--position {position}: degrees need both"):
+        read_text(tmp_path, "lat,lon,alt\n48,11,1\n48.1,11.1,2\n", position=position)
+
+
 def test_numbers_under_the_name_of_degrees_are_no_degrees(tmp_path: Path) -> None:
     data = read_text(tmp_path, "lat,lon\n5334000,691000\n5334001,691001\n")
     assert (data.meta.columns, data.meta.position, data.meta.geo_origin) == (("lat", "lon"), (0, 1), ())

@@ -255,7 +255,8 @@ def _no_state(name: str, state: list[str], choices: Choices) -> str | None:
 def _no_observations(source: _Source, notes: _Notes) -> BadInput:
     found = ", ".join(map(repr, filter(None, source.frame.columns))) or "no columns"
     left_out = "".join(f"; {name} is left out ({reason})" for name, reason in notes.left_out.items() if name)
-    return BadInput(f"no observation columns; the header has {found}{left_out}")
+    hint = "; choose another --delimiter if these are several" if len(source.frame.columns) == 1 else ""
+    return BadInput(f"no observation columns; the header has {found}{left_out}{hint}")
 
 
 # --------------------------------------------------------------------------------------------------- rows and values
@@ -267,8 +268,10 @@ def _positions(source: _Source, columns: _Columns) -> tuple[dict[str, Array], tu
     plain = {name: values for name, values in found.items() if values is not None}
     latitude = next((name for name in plain if roles.is_latitude(name)), None)
     longitude = next((name for name in plain if roles.is_longitude(name)), None)
-    if len(plain) != 2 or latitude is None or longitude is None:
+    if latitude is None and longitude is None:
         return plain, ()
+    if len(plain) != 2 or latitude is None or longitude is None:
+        raise BadInput(f"--position {','.join(plain)}: degrees need both, latitude and longitude, and nothing else")
     lat, lon = plain[latitude], plain[longitude]
     valid = _valid_degrees(lat, lon)
     if valid.sum() <= _MOSTLY * (~np.isnan(lat)).sum():
