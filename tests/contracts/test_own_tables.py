@@ -221,9 +221,9 @@ CASES = {
         people,
         ("x", "y"),
         said={
-            "episodes": "column trajectory_id",
+            "episodes": "column trajectory_id and user",
             "time": "ISO 8601, with zone, from 2024-03-31T23:58:00Z",
-            "left out": "user (text), altitude (89 % missing), mode (text)",
+            "left out": "altitude (89 % missing), mode (text)",
         },
     ),
     "boats": Case(
@@ -517,9 +517,30 @@ def test_a_time_format_can_be_given(tmp_path: Path) -> None:
     assert days == [30, 1]
 
 
+def test_degrees_under_the_names_of_x_and_y_are_told_or_hinted_at(tmp_path: Path) -> None:
+    table = tracks().rename(columns={"lon": "X", "lat": "Y", "episode": "trajectory_id"})
+    table["t"] = table.instant.dt.strftime("%Y-%m-%d %H:%M:%S+00")
+    columns = ["X", "Y", "trajectory_id", "t"]
+    path = save(table[columns].assign(fid=table.index, sequence=table.index % STATES, tracker=19), tmp_path / "a.csv")
+    hinted = formats.read(path)
+    assert hinted.meta.columns == ("X", "Y")
+    assert how_read(hinted.meta)["position"] == "X, Y (if these are degrees: --position lon=X,lat=Y)"
+    assert "with zone" in how_read(hinted.meta)["time"]
+    assert_tracks(formats.read(path, choices=Choices(position="lon=X,lat=Y")))
+    for position in ("lon=X", "u=X,lat=Y"):
+        with pytest.raises(BadInput, match="degrees need both"):
+            formats.read(path, choices=Choices(position=position))
+
+
 KNOWN_HEADERS = {  # header -> a row, where {0} counts rows; the episode and the time column
     "id,latitude,longitude,track_id,time": ("{0},-10.9,-37.0,1,2014-09-13 07:24:3{0}", "track_id", "time"),
     "mmsi;date_time_utc;lon;lat;sog": ("2;2023-01-01 00:00:0{0};9.5;54.5;1.5", "mmsi", "date_time_utc"),
+    "ID,ais_pos_timestamp,longitude,latitude": ("1,20/03/2021 00:2{0},32.3,31.4", "ID", "ais_pos_timestamp"),
+    '"id","vehicle_id","trip_id","timestamp","latitude","longitude","route_name"': (
+        '2381{0},"4716","1091","2026-01-26 15:57:0{0}",53.4,-2.9,"14"',
+        "trip_id and vehicle_id",
+        "timestamp",
+    ),
     "# Timestamp,MMSI,Latitude,Longitude": ("31/12/2023 00:00:0{0},2,55.5,10.5", "MMSI", "# Timestamp"),
     "track_id,frame_id,timestamp_ms,x,y,psi_rad": ("1,{0},{0}00,5,6,1.5", "track_id", "timestamp_ms"),
     "time,icao24,lat,lon,lastcontact": ("160000000{0},4b1,47.5,8.5,160000000{0}", "icao24", "time"),
@@ -564,7 +585,7 @@ def test_data_wide_as_a_country_gives_a_warning(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("position", ["lat", "lon,lat,alt", "lat,alt"])
 def test_degrees_are_a_position_of_two(position: str, tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match=f"--position {position}: degrees need both"):
+    with pytest.raises(BadInput, match="--position: degrees need both"):
         read_text(tmp_path, "lat,lon,alt\n48,11,1\n48.1,11.1,2\n", position=position)
 
 

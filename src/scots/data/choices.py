@@ -25,7 +25,7 @@ class Choices:
     time: str | None = None
     """Tables: the time column, with its unit or format where that is in doubt: t=ms, when=%d/%m/%Y; none: no time."""
     position: str | None = None
-    """Columns that are the position, by name or number: x,y or 0,1; latitude and longitude become metres."""
+    """Columns that are the position, by name or number: x,y or 0,1. Degrees become metres: lat,lon or lon=X,lat=Y."""
     state: str | None = None
     """Columns that are the state besides the position: heading,speed (default: all that are numbers)."""
     ignore: str | None = None

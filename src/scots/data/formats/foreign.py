@@ -63,6 +63,7 @@ class _Columns:
     time: list[str]
     form: str | None  # of the time, as the user said it
     position: list[str]
+    degrees: list[str]  # latitude and longitude, if these are the position
     others: dict[str, str]  # name -> field of `Trajectories`
 
     def field(self, name: str) -> str:
@@ -202,7 +203,7 @@ def _assign(source: _Source, choices: Choices, notes: _Notes) -> _Columns:
             others[name] = "observations" if field in ("episode", "times") else field
     if not position and "observations" not in others.values():
         raise _no_observations(source, notes)
-    return _Columns(episode, time, form, position, others)
+    return _Columns(episode, time, form, position, roles.degrees(position, choices), others)
 
 
 def _named(header: list[str], choices: Choices, notes: _Notes) -> list[str]:
@@ -266,13 +267,9 @@ def _positions(source: _Source, columns: _Columns) -> tuple[dict[str, Array], tu
     """The position columns, and the origin if they were degrees and are now metres."""
     found = {name: source.numbers(name) for name in columns.position}
     plain = {name: values for name, values in found.items() if values is not None}
-    latitude = next((name for name in plain if roles.is_latitude(name)), None)
-    longitude = next((name for name in plain if roles.is_longitude(name)), None)
-    if latitude is None and longitude is None:
+    if not columns.degrees:
         return plain, ()
-    if len(plain) != 2 or latitude is None or longitude is None:
-        raise BadInput(f"--position {','.join(plain)}: degrees need both, latitude and longitude, and nothing else")
-    lat, lon = plain[latitude], plain[longitude]
+    lat, lon = (plain[name] for name in columns.degrees)
     valid = _valid_degrees(lat, lon)
     if valid.sum() <= _MOSTLY * (~np.isnan(lat)).sum():
         return plain, ()  # metres under the name of degrees
@@ -409,7 +406,7 @@ def _entry(
 ) -> dict[str, Any]:
     """The provenance of data read from tables: short texts that say what was taken for what."""
     source = ", ".join(columns.position or [data.meta.columns[column] for column in data.meta.position])
-    metres = f" -> metres around {origin[0]:.3f}, {origin[1]:.3f}" if origin else ""
+    metres = f" -> metres around {origin[0]:.3f}, {origin[1]:.3f}" if origin else _hint(data, columns, times)
     texts = {
         "episodes": f"column {' and '.join(columns.episode)}" if columns.episode else "one per file",
         "time": f"column {' and '.join(columns.time)} ({times.how})" if times else "none",
@@ -424,3 +421,15 @@ def _entry(
     }
     given = {name: value for name, value in choices.given().items() if name != "every"}
     return {"origin": READ_FROM_TABLES} | {k: v for k, v in texts.items() if v} | ({"flags": given} if given else {})
+
+
+def _hint(data: Trajectories, columns: _Columns, times: Times | None) -> str:
+    """What to say of x and y of a dated track that may be degrees: in their range, and with small steps."""
+    if not (times and times.dated and len(columns.position) == len(data.meta.position) == 2):
+        return ""
+    x, y = data.positions.T
+    starts = data.window_starts(2)
+    steps = np.abs(x[starts + 1] - x[starts]) + np.abs(y[starts + 1] - y[starts])
+    if not len(steps) or np.abs(x).max() > 180 or np.abs(y).max() > 90 or np.median(steps) > 0.01:
+        return ""
+    return f" (if these are degrees: --position lon={columns.position[0]},lat={columns.position[1]})"

@@ -13,7 +13,8 @@ from scots.core.errors import BadInput
 from scots.data.trajectories import Array
 
 _ISO = r"\d{4}[-/]?\d{1,2}[-/]?\d{1,2}([T ]\d{1,2}.*)?"
-_ZONE = r".*\d\s*(Z|UTC|GMT|[+-]\d{2}:?\d{2})\s*"
+_ZONE = r".*\d\s*(Z|UTC|GMT)|.*:\d{2}(\.\d+)?\s*[+-]\d{2}(:?\d{2})?"
+_INSTANT = r"(\d{4}[-/]\d{1,2}[-/]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4})[T ,]+\d{1,2}:\d{2}.*"
 _NUMERIC = re.compile(r"\s*(\d{1,2})([./-])(\d{1,2})[./-](\d{4}|\d{2})(?:[T ,]+(.*))?")
 _CLOCK = re.compile(r"\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?")
 _UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
@@ -44,7 +45,7 @@ def looks_like_time(column: Any) -> bool:
     cells = column.dropna().head(1000)
     if column.dtype.kind in "biuf" or not len(cells):
         return False
-    return bool(cells.astype(str).str.fullmatch(r"\s*\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}.*").mean() > 0.9)
+    return bool(cells.astype(str).str.strip().str.fullmatch(_INSTANT).mean() > 0.9)
 
 
 def is_clock(column: Any) -> bool:
