@@ -221,9 +221,9 @@ CASES = {
         people,
         ("x", "y"),
         said={
-            "episodes": "column trajectory_id",
-            "time": "ISO 8601, UTC or with zone, from 2024-03-31T23:58:00Z",
-            "left out": "user (text), altitude (89 % missing), mode (text)",
+            "episodes": "column trajectory_id and user",
+            "time": "ISO 8601, with zone, from 2024-03-31T23:58:00Z",
+            "left out": "altitude (89 % missing), mode (text)",
         },
     ),
     "boats": Case(
@@ -233,7 +233,7 @@ CASES = {
         said={
             "episodes": "column MMSI",
             "time": "column BaseDateTime (ISO 8601, no zone",
-            "dropped": "1 rows without a position, 1 rows with the time of the row before",
+            "dropped": "rows without a position (1), rows with the time of the row before (1)",
             "filled": "missing values",
         },
     ),
@@ -241,7 +241,11 @@ CASES = {
         bus,
         ("x", "y", "bearing"),
         ("bearing",),
-        said={"episodes": "column trip_id and vehicle_id", "time": "epoch seconds", "filled": "18 missing values"},
+        said={
+            "episodes": "column trip_id and vehicle_id",
+            "time": "epoch seconds",
+            "filled": "missing values by interpolation (18)",
+        },
     ),
     "bus, one flag": Case(bus, ("x", "y"), flags={"ignore": "bearing"}, said={"left out": "bearing (--ignore)"}),
     "day first": Case(
@@ -256,7 +260,7 @@ CASES = {
         ("bearing",),
         said={"episodes": "one per file", "time": "epoch milliseconds"},
     ),
-    "lake": Case(lake, ("x", "y"), said={"time": "timestamps, from", "dropped": "1 rows without a position"}),
+    "lake": Case(lake, ("x", "y"), said={"time": "timestamps, from", "dropped": "rows without a position (1)"}),
     "watch": Case(watch, ("x", "y", "speed")),
     "lines": Case(lines_of_geojson, ("x", "y")),
     "points": Case(points_of_geojson, ("x", "y", "bearing"), ("bearing",)),
@@ -411,6 +415,24 @@ def test_choices_for_tables_are_refused_elsewhere(tmp_path: Path) -> None:
         assert scots.load(tmp_path / name, state="v").meta.columns == ("x", "y", "v")
 
 
+def test_columns_without_names_are_chosen_by_number(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", observations=np.arange(20).reshape(4, 5), episode_ends=[4])
+    data = scots.load(tmp_path / "a.npz", position="1,2", ignore="0", angles="4=360")
+    assert data.observations[0].tolist() == [1, 2, 3, 4]
+    assert (data.meta.position, data.meta.angles) == ((0, 1), ((3, 360.0),))
+    assert scots.load(tmp_path / "a.npz", position="1,2", state="4").observations[0].tolist() == [1, 2, 4]
+    with pytest.raises(BadInput, match="--ignore leaves no state columns"):
+        scots.load(tmp_path / "a.npz", ignore="0,1,2,3,4")
+
+
+def test_only_the_projected_position_has_an_origin(tmp_path: Path) -> None:
+    read_text(tmp_path, "lat,lon,v\n48,11,1\n48.1,11.1,2\n").save(tmp_path / "a.npz")
+    origin = scots.load(tmp_path / "a.npz", ignore="v").meta.geo_origin
+    assert origin == pytest.approx((48.05, 11.05))
+    for choices in ({"position": "x,v"}, {"ignore": "x"}, {"position": "v", "state": "v"}):
+        assert scots.load(tmp_path / "a.npz", **choices).meta.geo_origin == ()
+
+
 def test_rows_are_dropped_and_values_filled_as_said(tmp_path: Path) -> None:
     text = (
         "id,t,x,y,heading,speed,temp\n"
@@ -434,9 +456,9 @@ def test_rows_are_dropped_and_values_filled_as_said(tmp_path: Path) -> None:
         [9, 8, 20, 2, 5],
     ]
     said = how_read(data.meta)
-    assert said["filled"] == "3 missing values by interpolation"
+    assert said["filled"] == "missing values by interpolation (3)"
     reasons = ["without an episode", "without a time", "without a position", "with the time of the row before"]
-    assert said["dropped"] == ", ".join(f"1 rows {reason}" for reason in reasons)
+    assert said["dropped"] == ", ".join(f"rows {reason} (1)" for reason in reasons)
 
 
 def test_a_column_that_many_episodes_lack_is_left_out_and_few_episodes_are_dropped(tmp_path: Path) -> None:
@@ -445,7 +467,7 @@ def test_a_column_that_many_episodes_lack_is_left_out_and_few_episodes_are_dropp
     assert data.meta.columns == ("x", "y", "few")
     assert len(data) == 11
     assert how_read(data.meta)["left out"] == "many (no value in 4 of 12 episodes)"
-    assert how_read(data.meta)["dropped"] == "1 episodes without any value of a column"
+    assert how_read(data.meta)["dropped"] == "episodes without any value of a column (1)"
 
 
 def test_a_row_number_is_no_episode_and_a_trip_of_another_vehicle_is_another_one(tmp_path: Path) -> None:
@@ -461,6 +483,8 @@ def test_a_row_number_is_no_episode_and_a_trip_of_another_vehicle_is_another_one
         (["2024-03-31T01:00:00+01:00", "2024-03-31T03:30:00+02:00"], 5400),  # the hour that summer time skips
         (["2024-02-28 23:59:59.5", "2024-02-29 00:00:00"], 0.5),
         (["20240301T100000Z", "20240301T100005Z"], 5),
+        (["2024-03-01 10:00:00 UTC", "2024-03-01 10:00:05 UTC"], 5),
+        (["2024/3/1 9:05", "2024/3/1 10:05"], 3600),
         (["31/12/2023 23:59", "01/01/2024 00:01"], 120),
         (["12/31/23 23:59:30", "01/01/24 00:00:30"], 60),
         (["3.4.2024 10:00:00", "4.4.2024 10:00:00"], 86400),
@@ -479,12 +503,71 @@ def test_times_as_people_write_them(cells: list[str], seconds: float, tmp_path: 
     assert data.times[0] == (0.25 if cells[0] == "0.25" else 86280 if cells[0] == "23:58:00" else 0)
 
 
+def test_seconds_may_have_a_decimal_comma(tmp_path: Path) -> None:
+    data = read_text(tmp_path, "t;x;y\n0,0;1;2\n0,5;1,5;2\n1;2;2\n")
+    assert data.times.tolist() == [0, 0.5, 1]
+    assert data.positions[:, 0].tolist() == [1, 1.5, 2]
+
+
 def test_a_time_format_can_be_given(tmp_path: Path) -> None:
     text = "time,x,y\n03/04/2024 10:00,1,2\n03/05/2024 10:00,2,3\n"
     days = [
         read_text(tmp_path, text, time=f"time={form}").times[1] / 86400 for form in ("%d/%m/%Y %H:%M", "%m/%d/%Y %H:%M")
     ]
     assert days == [30, 1]
+
+
+def test_degrees_under_the_names_of_x_and_y_are_told_or_hinted_at(tmp_path: Path) -> None:
+    table = tracks().rename(columns={"lon": "X", "lat": "Y", "episode": "trajectory_id"})
+    table["t"] = table.instant.dt.strftime("%Y-%m-%d %H:%M:%S+00")
+    columns = ["X", "Y", "trajectory_id", "t"]
+    path = save(table[columns].assign(fid=table.index, sequence=table.index % STATES, tracker=19), tmp_path / "a.csv")
+    hinted = formats.read(path)
+    assert hinted.meta.columns == ("X", "Y")
+    assert how_read(hinted.meta)["position"] == "X, Y (if these are degrees: --position lon=X,lat=Y)"
+    assert "with zone" in how_read(hinted.meta)["time"]
+    assert_tracks(formats.read(path, choices=Choices(position="lon=X,lat=Y")))
+    for position in ("lon=X", "u=X,lat=Y"):
+        with pytest.raises(BadInput, match="degrees need both"):
+            formats.read(path, choices=Choices(position=position))
+
+
+KNOWN_HEADERS = {  # header -> a row, where {0} counts rows; the episode and the time column
+    "id,latitude,longitude,track_id,time": ("{0},-10.9,-37.0,1,2014-09-13 07:24:3{0}", "track_id", "time"),
+    "mmsi;date_time_utc;lon;lat;sog": ("2;2023-01-01 00:00:0{0};9.5;54.5;1.5", "mmsi", "date_time_utc"),
+    "ID,ais_pos_timestamp,longitude,latitude": ("1,20/03/2021 00:2{0},32.3,31.4", "ID", "ais_pos_timestamp"),
+    '"id","vehicle_id","trip_id","timestamp","latitude","longitude","route_name"': (
+        '2381{0},"4716","1091","2026-01-26 15:57:0{0}",53.4,-2.9,"14"',
+        "trip_id and vehicle_id",
+        "timestamp",
+    ),
+    "# Timestamp,MMSI,Latitude,Longitude": ("31/12/2023 00:00:0{0},2,55.5,10.5", "MMSI", "# Timestamp"),
+    "track_id,frame_id,timestamp_ms,x,y,psi_rad": ("1,{0},{0}00,5,6,1.5", "track_id", "timestamp_ms"),
+    "time,icao24,lat,lon,lastcontact": ("160000000{0},4b1,47.5,8.5,160000000{0}", "icao24", "time"),
+    "RecordedAtTime,VehicleRef,VehicleLocation.Latitude,VehicleLocation.Longitude": (
+        "2017-06-01 00:03:3{0},NYCT_430,40.6,-74.0",
+        "VehicleRef",
+        "RecordedAtTime",
+    ),
+    "event-id,timestamp,location-long,location-lat,individual-local-identifier": (
+        "{0},2012-05-01 00:00:0{0}.000,9.5,47.5,stork",
+        "individual-local-identifier",
+        "timestamp",
+    ),
+    "episode_index;frame_index;timestamp;x;y": ("0;{0};0.{0};1;2", "episode_index", "timestamp"),
+}
+
+
+@pytest.mark.parametrize("header", KNOWN_HEADERS)
+def test_headers_of_well_known_data_are_understood(header: str, tmp_path: Path) -> None:
+    row, episode, time = KNOWN_HEADERS[header]
+    data = read_text(tmp_path, "\n".join([header, row.format(1), row.format(2)]))
+    said = how_read(data.meta)
+    assert said["episodes"] == f"column {episode}"
+    assert said["time"].startswith(f"column {time} (")
+    assert data.lengths.tolist() == [2]
+    assert len(data.meta.position) == 2
+    assert set(data.meta.columns) <= {"x", "y", "sog", "psi_rad"}
 
 
 def test_frames_order_rows_where_there_is_no_time(tmp_path: Path) -> None:
@@ -498,6 +581,12 @@ def test_data_wide_as_a_country_gives_a_warning(tmp_path: Path) -> None:
     assert not any("km" in warning for warning in inspect(read_text(tmp_path, near)).warnings)
     (warning,) = [warning for warning in inspect(read_text(tmp_path, far)).warnings if "km" in warning]
     assert "322 km" in warning
+
+
+@pytest.mark.parametrize("position", ["lat", "lon,lat,alt", "lat,alt"])
+def test_degrees_are_a_position_of_two(position: str, tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="--position: degrees need both"):
+        read_text(tmp_path, "lat,lon,alt\n48,11,1\n48.1,11.1,2\n", position=position)
 
 
 def test_numbers_under_the_name_of_degrees_are_no_degrees(tmp_path: Path) -> None:

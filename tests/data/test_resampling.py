@@ -108,7 +108,7 @@ def test_gaps_split_and_short_pieces_are_dropped() -> None:
     assert found.data.times.tolist() == [0, 1, 2, 3, 120, 121, 122, 123]
     assert (found.duplicates, found.gaps, found.short) == (1, 2, 1)
     assert found.data.terminated.tolist() == [False, True]
-    for words in ("1 duplicate times", "2 gaps split", "1 pieces of fewer than two states"):
+    for words in ("duplicate times dropped (1)", "typical ones (2)", "fewer than two states dropped (1)"):
         assert words in found.describe()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from pathlib import Path
@@ -104,6 +105,49 @@ def test_damaged_file_is_refused_or_read_completely(layout: tuple[str, str], tmp
     assert outcomes.total() >= FUZZ_CASES
     assert outcomes["refused"] > 0
     assert formats.read(path).equals(data)
+
+
+ROWS = range(8)
+FOREIGN = {
+    "a.csv": "\ufefftrip_id;time;latitude;longitude;bearing;note\n"
+    + "".join(f"{n % 2};2024-03-01 10:00:0{n};48,{n + 100};11,{n + 100};{45 * n or ''};a\n" for n in ROWS),
+    "b.csv": "id,Date,Time,x,y,yaw\n" + "".join(f"{n % 2},{n + 10}/03/2024,10:00:00,{n},1.5,0.{n}\n" for n in ROWS),
+    "a.gpx": "<gpx><trk><trkseg>"
+    + "".join(f'<trkpt lat="48.{n}" lon="11.{n}"><time>2024-03-01T10:00:0{n}Z</time></trkpt>\n' for n in ROWS)
+    + "</trkseg></trk></gpx>",
+    "a.geojson": json.dumps(
+        {
+            "type": "Feature",
+            "properties": {"times": list(ROWS)},
+            "geometry": {"type": "LineString", "coordinates": [[11 + n / 100, 48 + n / 100, n] for n in ROWS]},
+        }
+    ),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FOREIGN)
+def test_damaged_table_from_elsewhere_is_refused_or_read_completely(name: str, tmp_path: Path) -> None:
+    path, content = tmp_path / name, FOREIGN[name].encode()
+    path.write_bytes(content)
+    assert formats.read(path).rows == len(ROWS)
+    outcomes: Counter[str] = Counter()
+
+    @settings(max_examples=FUZZ_CASES)
+    @given(draw=st.data())
+    def damage(draw: st.DataObject) -> None:
+        path.write_bytes(draw.draw(damaged(content, text=True)))
+        try:
+            read = formats.read(path)
+        except BadInput as error:
+            outcomes["refused"] += 1
+            assert_one_line(str(error), path)
+        else:
+            outcomes["read"] += 1
+            assert_complete(read)
+
+    damage()
+    assert min(outcomes["refused"], outcomes["read"]) > 0
 
 
 def assert_one_line(message: str, path: Path) -> None:

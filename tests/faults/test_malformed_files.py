@@ -330,12 +330,13 @@ BAD_CSV = {
     "two positions": ("lat,lon,x,y\n1,1,1,1\n", ["line 1: both x,y and lat,lon may be the position", "--position x,y"]),
     "id repeats": (OWN + "run,x\na,1\nb,1\na,1\n", ["run: episode a starts a second time at row 2"]),
     "not finite": ("run,x\na,1\nb,inf\n", ["observations: row 1, column 0 (episode 1) is inf"]),
+    "unknown delimiter": ("x y\n1 2\n", ["no observation columns; the header has 'x y'", "--delimiter"]),
     "only text": ("x,y\na,b\nc,d\n", ["column 'x' is text, not numbers"]),
     "only text besides a time": (
         "time,name\n1,b\n2,d\n",
         ["line 1: no observation columns", "name is left out (text)"],
     ),
-    "no positions": ("x,y\n,1\n2,\n", ["no rows are left: 2 rows without a position"]),
+    "no positions": ("x,y\n,1\n2,\n", ["no rows are left: rows without a position (2)"]),
     "time starts again": ("t,x\n0,1\n1,2\n0,1\n", ["line 4: column 't': time goes back", "--episode none"]),
     "day or month first": ("time,x\n03/04/2024 10:00,1\n", ["day or the month first", "--time 'time=%d/%m/%Y %H:%M'"]),
     "no date": (

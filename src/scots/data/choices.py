@@ -25,7 +25,7 @@ class Choices:
     time: str | None = None
     """Tables: the time column, with its unit or format where that is in doubt: t=ms, when=%d/%m/%Y; none: no time."""
     position: str | None = None
-    """Columns that are the position, by name or number: x,y or 0,1; latitude and longitude become metres."""
+    """Columns that are the position, by name or number: x,y or 0,1. Degrees become metres: lat,lon or lon=X,lat=Y."""
     state: str | None = None
     """Columns that are the state besides the position: heading,speed (default: all that are numbers)."""
     actions: str | None = None
@@ -75,32 +75,36 @@ def evenly(data: Trajectories, choices: Choices) -> Trajectories:
 
 
 def apply(data: Trajectories, choices: Choices) -> Trajectories:
-    """Follow the choices of position, state, ignored columns and angles in data whose columns are already decided."""
-    if choices.state or choices.ignore:
-        data = _select(data, words(choices.state), words(choices.ignore), words(choices.position))
+    """Follow the choices of position, angles and state columns in data whose columns are already decided."""
     changes: dict[str, Any] = {}
     if choices.position:
         changes["position"] = position_columns(data, choices.position)[0]
+        changes["geo_origin"] = data.meta.geo_origin if changes["position"] == data.meta.position else ()
     if choices.angles is not None:
         names = data.meta.columns or tuple(map(str, range(data.observations.shape[1])))
         changes["angles"] = parse_angles(choices.angles, names)
-    return data.with_meta(**changes) if changes else data
+    data = data.with_meta(**changes) if changes else data
+    return _select(data, words(choices.state), words(choices.ignore)) if choices.state or choices.ignore else data
 
 
-def _select(data: Trajectories, state: Sequence[str], ignore: Sequence[str], position: Sequence[str]) -> Trajectories:
+def _select(data: Trajectories, state: Sequence[str], ignore: Sequence[str]) -> Trajectories:
     """The same rows with fewer observation columns."""
-    meta, columns = data.meta, data.observations.shape[1]
+    meta = data.meta
+    wanted = set(range(data.observations.shape[1]))
+    if state:
+        position, assumed = position_columns(data)
+        wanted = {*(() if assumed else position), *(column_number(data, name, "--state") for name in state)}
     ignored = {column_number(data, name, "--ignore") for name in ignore}
-    places = [column_number(data, name, "--position") for name in position] or list(meta.position)
-    wanted = {*places, *(column_number(data, name, "--state") for name in state)} if state else set(range(columns))
     quaternions = [first for first in meta.quaternions if set(range(first, first + 4)) <= wanted - ignored]
     kept = sorted(wanted - ignored)
     if not kept:
         raise BadInput("--ignore leaves no state columns; name fewer")
     number = {column: new for new, column in enumerate(kept)}
+    placed = set(meta.position) <= set(kept)
     changes: dict[str, Any] = {
         "columns": tuple(meta.columns[column] for column in kept) if meta.columns else (),
-        "position": tuple(number[column] for column in meta.position) if set(meta.position) <= set(kept) else (),
+        "position": tuple(number[column] for column in meta.position) if placed else (),
+        "geo_origin": meta.geo_origin if placed else (),
         "quaternions": tuple(number[first] for first in quaternions),
         "angles": tuple((number[column], period) for column, period in meta.angles if column in number),
     }

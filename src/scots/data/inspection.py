@@ -167,10 +167,15 @@ def _warnings(data: Trajectories, facts: dict[str, Any], guessed: bool, horizon:
 
 
 def _time_warnings(steps: Array, times: dict[str, float], typical: float) -> list[str]:
-    warnings = []
-    remedy = f"make them even with --every {typical:.3g}"
+    warnings, every = [], f"--every {_short(typical)}"
     if times["90%"] > 1.5 * times["10%"]:
-        warnings.append(f"time steps vary by more than half, from {times['10%']:.3g} to {times['90%']:.3g} s: {remedy}")
+        extent = f"from {_short(times['10%'])} to {_short(times['90%'])} s"
+        warnings.append(f"time steps vary by more than half, {extent}: make them even with {every}")
     if gaps := int((steps > GAP_STEPS * typical).sum()):
-        warnings.append(f"{gaps} steps are longer than {GAP_STEPS} typical ones: --every {typical:.3g} splits there")
+        warnings.append(f"{gaps} steps are longer than {GAP_STEPS} typical ones: {every} splits there")
     return warnings
+
+
+def _short(value: float) -> str:
+    """Three digits, without an exponent where that can be."""
+    return f"{float(f'{value:.3g}'):g}"

@@ -30,10 +30,10 @@ class Resampled:
     def describe(self) -> str:
         """One line: what was dropped and split."""
         counts = [
-            f"{self.duplicates} duplicate times dropped" if self.duplicates else "",
-            f"{self.gaps} gaps split (longer than {GAP_STEPS} typical steps)" if self.gaps else "",
-            f"{self.short} pieces of fewer than two states dropped" if self.short else "",
-            f"{', '.join(self.lost)} dropped (interpolation would make them false)" if self.lost else "",
+            f"duplicate times dropped ({self.duplicates})" if self.duplicates else "",
+            f"split at steps longer than {GAP_STEPS} typical ones ({self.gaps})" if self.gaps else "",
+            f"pieces of fewer than two states dropped ({self.short})" if self.short else "",
+            f"{', '.join(self.lost)} dropped: they cannot be interpolated" if self.lost else "",
         ]
         return "; ".join(count for count in counts if count) or "nothing dropped"
 

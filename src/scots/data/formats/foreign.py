@@ -25,7 +25,8 @@ from scots.data.trajectories import Array, Meta, Trajectories, offsets_from_leng
 
 _MOSTLY = 0.5  # a column with a larger share of missing cells is left out; one with fewer numbers is text
 _FEW = 0.1  # share of episodes that are dropped for the sake of a column they have no value of
-_DECIMAL_COMMA = r"\s*[+-]?\d*,\d+([eE][+-]?\d+)?\s*"
+_HUGE = 1e8
+_DECIMAL_COMMA = r"[+-]?\d*,\d+([eE][+-]?\d+)?"
 _NOT_AVAILABLE = {"heading": 511.0, "trueheading": 511.0, "sog": 102.3}  # codes of the ships' AIS
 
 
@@ -62,7 +63,12 @@ class _Columns:
     time: list[str]
     form: str | None  # of the time, as the user said it
     position: list[str]
+    degrees: list[str]  # latitude and longitude, if these are the position
     others: dict[str, str]  # name -> field of `Trajectories`
+
+    def field(self, name: str) -> str:
+        """The field of `Trajectories` that a column is part of."""
+        return self.others.get(name, "observations")
 
 
 def read_foreign(tables: Sequence[Table], choices: Choices) -> Trajectories:
@@ -75,18 +81,15 @@ def read_foreign(tables: Sequence[Table], choices: Choices) -> Trajectories:
     if not len(source.frame):
         raise BadInput(f"{tables[0].path}: no rows below the header; an episode needs at least one")
     times = source.times(columns)
-    values = {name: number for name in columns.others if (number := source.numbers(name, notes)) is not None}
     positions, origin = _positions(source, columns)
     rows, offsets = _ordered(source, columns, times, list(positions.values()), notes)
-    values = {name: number[rows] for name, number in values.items()}
-    state = {name: number[rows] for name, number in positions.items()} if origin else {}
-    for name in [n for n in source.frame.columns if n in values or (n in positions and not origin)]:
-        state[name] = values[name] if name in values else positions[name][rows]
-    clock = times.seconds[rows] if times else np.arange(float(len(rows)))
-    periods = _periods(state, columns, choices)
-    whole = _fill(state, clock, offsets, periods, notes)
-    _check_state(source, [n for n in state if columns.others.get(n, "observations") == "observations"], notes)
-    data = _build(state, columns, offsets, times.seconds[rows] if times else None, periods, list(positions), origin)
+    seconds = times.seconds[rows] if times else None
+    cells = _cells(source, columns, positions, rows, notes)
+    periods = _periods(cells, columns, choices)
+    whole = _fill(cells, seconds, offsets, periods, notes)
+    if "observations" not in map(columns.field, cells):
+        raise BadInput(f"{tables[0].header}: {_no_observations(source, notes)}")
+    data = _build(cells, columns, offsets, seconds, periods, list(positions), origin)
     data = data if whole.all() else data.select(np.flatnonzero(whole))
     if choices.position and not columns.position:
         data = data.with_meta(position=position_columns(data, choices.position)[0])
@@ -115,10 +118,8 @@ class _Source:
         """A column as numbers with NaN for missing cells; None, with the reason noted, if it is of no use."""
         column = self.frame[name]
         parsed = self._parsed(name, column)
-        missing = float(np.isnan(parsed).mean()) if parsed is not None else 0.0
-        if notes is not None and (parsed is None or missing > _MOSTLY):
-            reason = "dates" if column.dtype.kind == "M" else "text" if parsed is None else _missing(missing)
-            notes.left_out[name] = reason
+        if notes is not None and (reason := _useless(parsed)):
+            notes.left_out[name] = "dates" if column.dtype.kind == "M" else reason
             return None
         if parsed is None:
             raise BadInput(f"column {name!r} is text, not numbers; choose other columns with --position")
@@ -130,9 +131,7 @@ class _Source:
         elif column.dtype.kind == "M":
             return None
         else:
-            text = column.astype("str").str.strip()
-            if self.tables[0].comma_decimals and text.str.fullmatch(_DECIMAL_COMMA).any():
-                text = text.str.replace(",", ".", regex=False)
+            text = self._text(column)
             numbers = pd.to_numeric(text, errors="coerce")
             bad = np.flatnonzero(numbers.isna() & text.notna())
             if len(bad) > _MOSTLY * text.notna().sum():
@@ -144,13 +143,22 @@ class _Source:
         code = _NOT_AVAILABLE.get(roles.plain_name(name))
         return values if code is None else np.where(values == code, np.nan, values)
 
+    def _text(self, column: Any) -> Any:
+        """Cells as text, numbers with a decimal point."""
+        text = column.astype("str").str.strip()
+        if self.tables[0].comma_decimals and text.str.fullmatch(_DECIMAL_COMMA).any():
+            return text.str.replace(",", ".", regex=False)
+        return text
+
     def times(self, columns: _Columns) -> Times | None:
         """The time of each row, or None without a time column."""
         if not columns.time:
             return None
         column = self.frame[columns.time[0]]
+        if column.dtype.kind not in "biufM":
+            column = self._text(column)
         for other in columns.time[1:]:
-            column = column.astype("str").str.strip() + " " + self.frame[other].astype("str").str.strip()
+            column = column.astype("str") + " " + self._text(self.frame[other])
         name = ",".join(columns.time)
         try:
             times = to_seconds(column, name, columns.form, roles.unit_of(name))
@@ -161,8 +169,15 @@ class _Source:
             raise self.bad_cell(error.row, name, str(error), remedy) from error
 
 
-def _missing(share: float) -> str:
-    return "empty" if share == 1 else f"{100 * share:.0f} % missing"
+def _useless(values: Array | None) -> str | None:
+    """Why a column is no state, if it is not."""
+    if values is None:
+        return "text"
+    missing = float(np.isnan(values).mean()) if len(values) else 0.0
+    if missing > _MOSTLY:
+        return "empty" if missing == 1 else f"{100 * missing:.0f} % missing"
+    # An epoch or a code: in float32 such numbers are only good to eight units or worse.
+    return "numbers above 100 million" if len(values) and np.nanmin(np.abs(values)) >= _HUGE else None
 
 
 # ------------------------------------------------------------------------------------------------------------- roles
@@ -189,7 +204,7 @@ def _assign(source: _Source, choices: Choices, notes: _Notes) -> _Columns:
             others[name] = "observations" if field in ("episode", "times") else field
     if not position and "observations" not in others.values():
         raise _no_observations(source, notes)
-    return _Columns(episode, time, form, position, others)
+    return _Columns(episode, time, form, position, roles.degrees(position, choices), others)
 
 
 def _named(header: list[str], choices: Choices, notes: _Notes) -> list[str]:
@@ -244,12 +259,8 @@ def _no_state(name: str, state: list[str], choices: Choices) -> str | None:
 def _no_observations(source: _Source, notes: _Notes) -> BadInput:
     found = ", ".join(map(repr, filter(None, source.frame.columns))) or "no columns"
     left_out = "".join(f"; {name} is left out ({reason})" for name, reason in notes.left_out.items() if name)
-    return BadInput(f"no observation columns; the header has {found}{left_out}")
-
-
-def _check_state(source: _Source, state: list[str], notes: _Notes) -> None:
-    if not state:
-        raise BadInput(f"{source.tables[0].header}: {_no_observations(source, notes)}")
+    hint = "; choose another --delimiter if these are several" if len(source.frame.columns) == 1 else ""
+    return BadInput(f"no observation columns; the header has {found}{left_out}{hint}")
 
 
 # --------------------------------------------------------------------------------------------------- rows and values
@@ -259,11 +270,9 @@ def _positions(source: _Source, columns: _Columns) -> tuple[dict[str, Array], tu
     """The position columns, and the origin if they were degrees and are now metres."""
     found = {name: source.numbers(name) for name in columns.position}
     plain = {name: values for name, values in found.items() if values is not None}
-    latitude = next((name for name in plain if roles.is_latitude(name)), None)
-    longitude = next((name for name in plain if roles.is_longitude(name)), None)
-    if len(plain) != 2 or latitude is None or longitude is None:
+    if not columns.degrees:
         return plain, ()
-    lat, lon = plain[latitude], plain[longitude]
+    lat, lon = (plain[name] for name in columns.degrees)
     valid = _valid_degrees(lat, lon)
     if valid.sum() <= _MOSTLY * (~np.isnan(lat)).sum():
         return plain, ()  # metres under the name of degrees
@@ -292,7 +301,7 @@ def _ordered(
     notes.drop(int((named & timed & ~placed).sum()), "rows without a position")
     rows = np.flatnonzero(named & timed & placed)
     if not rows.size:
-        lost = ", ".join(f"{count} {what}" for what, count in notes.dropped.items())
+        lost = ", ".join(f"{what} ({count})" for what, count in notes.dropped.items())
         raise BadInput(f"no rows are left: {lost}; choose other columns with --episode, --time or --position")
     keys = frame.iloc[rows][columns.episode].assign(**{"": source.file[rows]})
     group = keys.groupby(list(keys.columns), sort=False).ngroup().to_numpy()
@@ -317,19 +326,32 @@ def _check_restarts(source: _Source, columns: _Columns, times: Times, rows: Arra
         raise source.bad_cell(int(rows[back[0] + 1]), columns.time[0], "time goes back", remedy)
 
 
-def _periods(state: dict[str, Array], columns: _Columns, choices: Choices) -> dict[str, float]:
+def _cells(
+    source: _Source, columns: _Columns, positions: dict[str, Array], rows: Array, notes: _Notes
+) -> dict[str, Array]:
+    """The values of these rows by column, in the order of the table; metres that were degrees come first."""
+    found = {name: values for name in columns.others if (values := source.numbers(name, notes)) is not None}
+    found |= positions
+    order = [name for name in positions if name not in source.frame.columns]
+    return {name: found[name][rows] for name in [*order, *source.frame.columns] if name in found}
+
+
+def _periods(cells: dict[str, Array], columns: _Columns, choices: Choices) -> dict[str, float]:
     """The angles among the state columns, with their periods."""
-    names = [name for name in state if columns.others.get(name, "observations") == "observations"]
+    names = [name for name in cells if columns.field(name) == "observations"]
     if choices.angles is not None:
         return {names[column]: period for column, period in parse_angles(choices.angles, names)}
-    found = {name: angle_period(name, state[name]) for name in names}
+    found = {name: angle_period(name, cells[name]) for name in names}
     return {name: period for name, period in found.items() if period}
 
 
-def _fill(state: dict[str, Array], clock: Array, offsets: Array, periods: dict[str, float], notes: _Notes) -> Array:
-    """Fill missing values in place; remove columns that many episodes lack. Which episodes lack none (E,)."""
+def _fill(
+    cells: dict[str, Array], seconds: Array | None, offsets: Array, periods: dict[str, float], notes: _Notes
+) -> Array:
+    """Fill missing values in place; remove columns that many episodes lack. Which episodes then lack none (E,)."""
+    clock = np.arange(float(offsets[-1])) if seconds is None else seconds
     whole = np.ones(len(offsets) - 1, dtype=bool)
-    for name, values in list(state.items()):
+    for name, values in list(cells.items()):
         missing = np.isnan(values)
         if not missing.any():
             continue
@@ -337,11 +359,13 @@ def _fill(state: dict[str, Array], clock: Array, offsets: Array, periods: dict[s
         lacking = np.logical_or.reduceat(np.isnan(filled), offsets[:-1])
         if lacking.mean() > _FEW:
             notes.left_out[name] = f"no value in {lacking.sum()} of {len(lacking)} episodes"
-            del state[name]
+            del cells[name]
             continue
         whole &= ~lacking
         notes.filled += int((missing & ~np.isnan(filled)).sum())
-        state[name] = filled
+        cells[name] = filled
+    if not whole.any():
+        raise BadInput("every episode lacks all values of some column; leave the emptiest out with --ignore")
     notes.drop(int((~whole).sum()), "episodes without any value of a column")
     return whole
 
@@ -360,7 +384,7 @@ def _build(
 ) -> Trajectories:
     fields: dict[str, list[str]] = {}
     for name in values:
-        fields.setdefault(columns.others.get(name, "observations"), []).append(name)
+        fields.setdefault(columns.field(name), []).append(name)
     names = fields["observations"]
     arrays: dict[str, Any] = {}
     for role, members in fields.items():
@@ -385,7 +409,7 @@ def _entry(
 ) -> dict[str, Any]:
     """The provenance of data read from tables: short texts that say what was taken for what."""
     source = ", ".join(columns.position or [data.meta.columns[column] for column in data.meta.position])
-    metres = f" -> metres around {origin[0]:.3f}, {origin[1]:.3f}" if origin else ""
+    metres = f" -> metres around {origin[0]:.3f}, {origin[1]:.3f}" if origin else _hint(data, columns, times)
     texts = {
         "episodes": f"column {' and '.join(columns.episode)}" if columns.episode else "one per file",
         "time": f"column {' and '.join(columns.time)} ({times.how})" if times else "none",
@@ -395,8 +419,20 @@ def _entry(
             f"{data.meta.columns[column]} (period {period:.5g})" for column, period in data.meta.angles
         ),
         "left out": ", ".join(f"{name} ({reason})" for name, reason in notes.left_out.items()),
-        "dropped": ", ".join(f"{count} {what}" for what, count in notes.dropped.items()),
-        "filled": f"{notes.filled} missing values by interpolation" if notes.filled else "",
+        "dropped": ", ".join(f"{what} ({count})" for what, count in notes.dropped.items()),
+        "filled": f"missing values by interpolation ({notes.filled})" if notes.filled else "",
     }
     given = {name: value for name, value in choices.given().items() if name != "every"}
     return {"origin": READ_FROM_TABLES} | {k: v for k, v in texts.items() if v} | ({"flags": given} if given else {})
+
+
+def _hint(data: Trajectories, columns: _Columns, times: Times | None) -> str:
+    """What to say of x and y of a dated track that may be degrees: in their range, and with small steps."""
+    if not (times and times.dated and len(columns.position) == len(data.meta.position) == 2):
+        return ""
+    x, y = data.positions.T
+    starts = data.window_starts(2)
+    steps = np.abs(x[starts + 1] - x[starts]) + np.abs(y[starts + 1] - y[starts])
+    if not len(steps) or np.abs(x).max() > 180 or np.abs(y).max() > 90 or np.median(steps) > 0.01:
+        return ""
+    return f" (if these are degrees: --position lon={columns.position[0]},lat={columns.position[1]})"

@@ -25,17 +25,17 @@ _OWN_EPISODE = {"episode", "episode_id", "traj", "trajectory", "traj_id", "run"}
 _OWN_TIME = {"time", "t", "timestamp", "stamp"}
 _EPISODE = re.compile("(episode|traj|trajectory|track|trip|run|ride|journey)(id|index|number|no)?|(flight|voyage)id")
 _MOVER = re.compile(
-    "(vehicle|object|agent|actor|user|person|pedestrian|driver|device|bus|boat|ship|vessel|taxi|car|bike|animal|entity|u)?id"
-    "|uuid|mmsi|icao24|imei|(individual|tag)localidentifier"
+    "((vehicle|object|agent|actor|user|person|pedestrian|driver|device|bus|boat|ship|vessel|taxi|car|bike|animal)(id|ref))"
+    "|user|tracker|id|uid|uuid|mmsi|icao24|imei|(individual|tag)localidentifier"
 )
-_TIME = re.compile("(gps|utc|unix|epoch|fix|event|position|location|local|base)?(time|timestamp|datetime)(utc)?")
-_SHORT_TIME = {"t", "ts", "stamp", "utc", "epoch", "seconds", "recordedat"}
+_TIME = re.compile("((gps|utc|unix|epoch|fix|event|position|location|local|base)?(time|datetime)|.*timestamp)(utc)?")
+_SHORT_TIME = {"t", "ts", "stamp", "utc", "epoch", "seconds", "recordedat", "recordedattime"}
 _FRAME = {"frame", "frameid", "frameindex", "framenumber", "timestep"}
 _END = re.compile("(next)?(done|terminal|terminated|truncated|timeout|success)")
-_COUNTER = {"index", "row", "rowid", "rownumber", "taskindex"}
+_COUNTER = {"index", "row", "rowid", "rownumber", "taskindex", "fid", "gid", "oid", "sequence", "seq"}
 _UNIT = re.compile(r"^(.*?)[\s_\-.\[(]+(s|secs?|seconds|ms|us|ns)[\])]?$", re.IGNORECASE)
 _SECONDS = {"s": 1.0, "sec": 1.0, "secs": 1.0, "seconds": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
-_PREFIX = "(gps|pos|position|location)?"
+_PREFIX = "(vehicle)?(gps|pos|position|location)?"
 _LATITUDE = re.compile(f"{_PREFIX}lat(itude)?(deg|degrees)?")
 _LONGITUDE = re.compile(f"{_PREFIX}(lon|lng|long|longitude)(deg|degrees)?")
 
@@ -100,7 +100,7 @@ def is_identifier(name: str) -> bool:
     """Whether a name says that the column identifies or counts something, so that it is no state."""
     plain = plain_name(name)
     named = plain in _COUNTER or _EPISODE.fullmatch(plain) or _MOVER.fullmatch(plain)
-    return bool(named or re.search(r"(_id|[a-z]ID|Id)$", name.strip()))
+    return bool(named or re.search(r"([_\-. ](id|name|code)|[a-z](I[dD]|Name|Code))$", name.strip()))
 
 
 def is_mover(name: str) -> bool:
@@ -148,7 +148,7 @@ def episode_column(names: Sequence[str], choices: Choices) -> list[str]:
 def position_pair(names: Sequence[str], choices: Choices) -> list[str]:
     """The position columns, as chosen or by name: x and y, or latitude and longitude."""
     if choices.position is not None:
-        chosen = words(choices.position)
+        chosen = [word.rpartition("=")[2] for word in words(choices.position)]
         by_number = all(word.isdigit() and word not in names for word in chosen)  # of the state columns, not yet known
         return [] if by_number else existing("--position", chosen, names)
     lower = [name.lower() for name in names]
@@ -161,3 +161,14 @@ def position_pair(names: Sequence[str], choices: Choices) -> list[str]:
         first, second = (",".join(pair) for pair in pairs)
         raise BadInput(f"both {first} and {second} may be the position; choose with --position {first}")
     return pairs[0] if pairs else []
+
+
+def degrees(position: Sequence[str], choices: Choices) -> list[str]:
+    """Which of the position columns are the latitude and the longitude, in this order; none if they are no degrees."""
+    told = {word.rpartition("=")[2]: word.rpartition("=")[0] for word in words(choices.position) if "=" in word}
+    called = {name: told.get(name, name) for name in position}
+    latitude = [name for name in position if is_latitude(called[name])]
+    longitude = [name for name in position if is_longitude(called[name])]
+    if (told or latitude or longitude) and (len(position), len(latitude), len(longitude)) != (2, 1, 1):
+        raise BadInput("--position: degrees need both, latitude and longitude, and nothing else: lat=Y,lon=X")
+    return latitude + longitude

@@ -12,8 +12,9 @@ import pandas as pd
 from scots.core.errors import BadInput
 from scots.data.trajectories import Array
 
-_ISO = r"\s*\d{4}-?\d{2}-?\d{2}([T ]\d{2}.*)?\s*"
-_ZONE = r".*\d\s*(Z|UTC|GMT|[+-]\d{2}:?\d{2})\s*"
+_ISO = r"\d{4}[-/]?\d{1,2}[-/]?\d{1,2}([T ]\d{1,2}.*)?"
+_ZONE = r".*\d\s*(Z|UTC|GMT)|.*:\d{2}(\.\d+)?\s*[+-]\d{2}(:?\d{2})?"
+_INSTANT = r"(\d{4}[-/]\d{1,2}[-/]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4})[T ,]+\d{1,2}:\d{2}.*"
 _NUMERIC = re.compile(r"\s*(\d{1,2})([./-])(\d{1,2})[./-](\d{4}|\d{2})(?:[T ,]+(.*))?")
 _CLOCK = re.compile(r"\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?")
 _UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
@@ -44,7 +45,7 @@ def looks_like_time(column: Any) -> bool:
     cells = column.dropna().head(1000)
     if column.dtype.kind in "biuf" or not len(cells):
         return False
-    return bool(cells.astype(str).str.fullmatch(r"\s*\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}.*").mean() > 0.9)
+    return bool(cells.astype(str).str.strip().str.fullmatch(_INSTANT).mean() > 0.9)
 
 
 def is_clock(column: Any) -> bool:
@@ -73,7 +74,7 @@ def to_seconds(column: Any, name: str, form: str | None = None, unit: float | No
     parsed, how = _chosen(text, form) if form else _parse(text, name)
     if (bad := np.flatnonzero(parsed.isna() & text.notna())).size:
         raise BadCell(int(bad[0]), f"{text.iloc[bad[0]]!r} is no time like the others")
-    zone = "UTC or with zone" if text.dropna().str.fullmatch(_ZONE).any() else "no zone"
+    zone = "with zone" if text.dropna().str.fullmatch(_ZONE).any() else "no zone: taken as UTC"
     return _since_first(parsed, f"{how}, {zone}")
 
 
@@ -125,7 +126,8 @@ def _chosen(text: Any, form: str) -> tuple[Any, str]:
 def _parse(text: Any, name: str) -> tuple[Any, str]:
     cells = text.dropna()
     if cells.str.fullmatch(_ISO).mean() > 0.5:
-        return pd.to_datetime(text, format="ISO8601", utc=True, errors="coerce"), "ISO 8601"
+        zoned = text.str.replace(r"\s*(UTC|GMT)$", "Z", regex=True)
+        return pd.to_datetime(zoned, format="ISO8601", utc=True, errors="coerce"), "ISO 8601"
     day_first = _day_first(cells, name)
     how = "other dates" if day_first is None else "day first" if day_first else "month first"
     form = None if day_first is None else _format_of(cells.iloc[0], day_first)
