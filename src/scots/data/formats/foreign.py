@@ -155,7 +155,7 @@ class _Source:
         if not columns.time:
             return None
         column = self.frame[columns.time[0]]
-        if column.dtype.kind not in "biufM":
+        if column.dtype.kind not in "biufMm":
             column = self._text(column)
         for other in columns.time[1:]:
             column = column.astype("str") + " " + self._text(self.frame[other])
