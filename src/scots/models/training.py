@@ -226,9 +226,9 @@ def fit(
     """
     from accelerate import Accelerator
 
-    accelerator, label = Accelerator(), label or f"training {type(model).__name__}"
     config: TrainingConfig = model.config.training
-    begin, main = time.monotonic(), accelerator.is_main_process
+    label, begin, accelerator = label or f"training {type(model).__name__}", time.monotonic(), Accelerator()
+    main = accelerator.is_main_process
     model.meta, model.data_fingerprint, model.seed, model.stopped_at = data.meta, data.fingerprint(), seed, None
     optimizer = _optimizer(model, config)
     run = _Run(folder, model, optimizer) if folder else None
@@ -248,14 +248,14 @@ def fit(
             if stopped:
                 raise KeyboardInterrupt
             if enough:
-                model.stopped_at = done
                 break
     model.eval()
-    if run and main:
-        run.finish(model)
+    model.stopped_at = done if done < config.steps else None
     if model.stopped_at and main:
         again = "; the same call continues from there" if run else ""
         console.print(f"{label}: stopped after {done:,} of {config.steps:,} steps{again}", soft_wrap=True)
+    if run and main:
+        run.finish(model)
     return model
 
 
