@@ -21,7 +21,7 @@ from scots.data.trajectories import Array, Meta, Trajectories
 HELD_OUT_QUANTILE = 0.99  # of recorded states, at most one in a hundred is called off the data
 _FENCE = 3.0  # Tukey's fence for far outliers, in interquartile ranges: places that one episode alone visits
 _MIN_THRESHOLD = 0.25  # of a median step: closer than this to a recorded path is on the data
-_MAX_STATE_KEYS = 100_000  # whole states among which the nearest is searched; positions are all searched
+_MAX_STATE_KEYS = 100_000  # states in inverted lists; in trees there are all of them
 _HELD_OUT = 20_000  # recorded states from which the thresholds are measured
 _FOLDS = 5  # parts of the episodes, each held out once
 _NEIGHBOURS = 4  # recorded steps from which the nearest is taken: those that begin at the nearest states
@@ -184,20 +184,20 @@ class Manifold:
     def of(cls, data: Trajectories, seed: int = 0) -> Self:
         """The manifold of recorded data: about ten seconds for a million states of thirty columns."""
         rng, units = np.random.default_rng(seed), StepUnits.of(data)
-        keys = np.sort(rng.choice(data.rows, min(_MAX_STATE_KEYS, data.rows), replace=False))
         queries = np.sort(rng.choice(data.rows, min(_HELD_OUT, data.rows), replace=False))
         folds = _folds(data, rng)
-        states = _paths(data, keys, units.features)
-        threshold, state_off = _held_out(
-            states, folds[keys], units.features(data.observations[queries]), folds[queries]
-        )
-        positions, position_threshold, position_off = None, 0.0, np.zeros(len(queries), dtype=bool)
+
+        def measured(keys: Array, view: Callable[[Array], Array]) -> tuple[Paths, float, Array]:
+            paths = _paths(data, keys, view)
+            return paths, *_held_out(paths, folds[keys], view(data.observations[queries]), folds[queries])
+
+        states, threshold, off = measured(_keys(data, units, rng), units.features)
+        positions, position_threshold, off_positions = None, 0.0, np.zeros(len(queries), dtype=bool)
         if data.meta.position:
-            positions = _paths(data, np.arange(data.rows), units.position_features)
-            asked = units.position_features(data.observations[queries])
-            position_threshold, position_off = _held_out(positions, folds, asked, folds[queries])
-        off, off_positions = float((state_off | position_off).mean()), float(position_off.mean())
-        return cls(units, states, positions, threshold, position_threshold, off, off_positions)
+            found = measured(np.arange(data.rows), units.position_features)
+            positions, position_threshold, off_positions = found
+        shares = float((off | off_positions).mean()), float(off_positions.mean())
+        return cls(units, states, positions, threshold, position_threshold, *shares)
 
     def distance(self, states: Array) -> Array:
         """Distance of each state (N, O) to the nearest recorded step, in one-step units of its columns (N,)."""
@@ -219,6 +219,18 @@ class Manifold:
     def is_on(self, states: Array) -> Array:
         """Whether each state (N, O) lies on the data: its position, and the state as a whole (N,)."""
         return self.position_is_on(states) & (self.distance(states) <= self.threshold)
+
+    def with_states_of(self, other: Trajectories, seed: int = 0) -> Self:
+        """The states of another dataset by the same units and thresholds: what of the recorded data is near them?"""
+        rng = np.random.default_rng(seed)
+
+        def drawn(paths: Paths, view: Callable[[Array], Array]) -> Paths:
+            count = min(len(paths.begin), other.rows)
+            return _paths(other, np.sort(rng.choice(other.rows, count, replace=False)), view)
+
+        states = drawn(self.states, self.units.features)
+        positions = drawn(self.positions, self.units.position_features) if self.positions else None
+        return dataclasses.replace(self, states=states, positions=positions)
 
     def save(self, path: Path) -> None:
         """Write the manifold as an npz file."""
@@ -247,6 +259,13 @@ def _in_blocks(distance: Callable[[Array], Array], states: Array) -> Array:
     """Distances (N,) of many states, a block at a time."""
     blocks = [distance(states[n : n + _BLOCK]) for n in range(0, len(states), _BLOCK)]
     return np.concatenate(blocks) if blocks else np.zeros(0)
+
+
+def _keys(data: Trajectories, units: StepUnits, rng: np.random.Generator) -> Array:
+    """Rows whose states are searched: all where a tree can hold them, else a sample."""
+    in_tree = units.features(data.observations[:1]).shape[1] <= _TREE_COLUMNS
+    count = data.rows if in_tree else min(_MAX_STATE_KEYS, data.rows)
+    return np.sort(rng.choice(data.rows, count, replace=False))
 
 
 def _paths(data: Trajectories, rows: Array, view: Callable[[Array], Array]) -> Paths:

@@ -11,7 +11,10 @@ from scots.augmenters.embedding import StateEncoder
 from scots.data.inspection import position_columns
 from scots.data.trajectories import Array, Trajectories
 from scots.reporting.augmentation import Walker, augmentation_of
+from scots.reporting.calibration import Calibration
 from scots.reporting.document import Picture
+from scots.reporting.dynamics import Dynamics
+from scots.reporting.lineage import Joins, StepLengths
 from scots.reporting.maps import (
     INK,
     draw_episodes,
@@ -22,7 +25,7 @@ from scots.reporting.maps import (
     save_figure,
     spread_out,
 )
-from scots.reporting.metrics import Calibration, Distribution, Dynamics, Joins, StepLengths, sample_rows
+from scots.reporting.metrics import Distribution, sample_rows
 from scots.reporting.quality import Quality, known_maze, with_position
 
 if TYPE_CHECKING:
@@ -60,6 +63,11 @@ CAPTIONS: dict[str, tuple[str, str]] = {
         "Dynamic MSE",
         "Squared distance between each next state and where the simulator gets by the labelled action. Augmented steps "
         "should lie near recorded ones with labelled actions, and refined joins left of unrefined ones.",
+    ),
+    "places": (
+        "Dynamic MSE after the join",
+        "Medians by place in the segment: 0 is the step across the join. Where recorded states are kept with their "
+        "actions the curve falls to that of recorded steps.",
     ),
     "calibration": (
         "Latent distance and path length",
@@ -101,6 +109,8 @@ def report_figures(
         figures["joins"] = joins_figure(quality.joins)
     if quality.dynamics:
         figures["dynamics"] = dynamics_figure(quality.dynamics)
+        if quality.dynamics.places:
+            figures["places"] = places_figure(quality.dynamics)
     if quality.calibration:
         figures["calibration"] = calibration_figure(quality.calibration)
     if encoder:
@@ -243,6 +253,25 @@ def dynamics_figure(dynamics: Dynamics) -> Figure:
     return _titled(figure, "Squared distance from where the simulator gets to the next state")
 
 
+def places_figure(dynamics: Dynamics) -> Figure:
+    """Median Dynamic MSE by steps after the join, between unrefined joins and the floors of recorded steps."""
+    figure, (axes,) = _panels(1)
+    axes.plot(dynamics.places, "o-", color=_AFTER, markersize=4, linewidth=1.6, label="augmented steps", zorder=3)
+    for field, colour, label in (
+        ("unrefined_joins", _BEFORE, "joins before refinement"),
+        ("relabelled", INK, "recorded, with labelled actions"),
+        ("recorded", _RECORDED, "recorded"),
+    ):
+        if (found := getattr(dynamics, field)) is not None and found.quantiles.median > 0:
+            axes.axhline(found.quantiles.median, color=colour, linestyle="--", linewidth=1.3, label=label)
+    axes.set_yscale("symlog", linthresh=max(1e-12, 1e-6 * dynamics.one_step))
+    axes.set_xlabel("steps after the join", color=INK)
+    axes.set_ylabel("median Dynamic MSE", color=INK)
+    axes.legend(fontsize=8, frameon=False)
+    _plain(axes)
+    return _titled(figure, f"Median of all {len(dynamics.places)} places: {np.mean(dynamics.places):.2g} on average")
+
+
 def joins_figure(joins: Joins) -> Figure:
     """Lengths of steps at joins before and after refinement, and inside segments."""
     figure, panels = _panels(2)
@@ -259,11 +288,12 @@ def _draw_kinds(axes: Axes, steps: StepLengths | Dynamics, inside: str) -> None:
         ("unrefined_joins", _BEFORE, True, "joins before refinement"),
         ("refined_joins", _AFTER, True, "joins after refinement"),
         ("inside", _INSIDE, False, inside),
+        ("generated", _INSIDE, False, "with a generated state, not at joins"),
         ("relabelled", INK, False, "recorded, with labelled actions"),
         ("recorded", _RECORDED, False, "recorded"),
     ):
         found: Distribution | None = getattr(steps, field, None)
-        if found is not None:
+        if found is not None and not (field == "inside" and getattr(steps, "generated", None)):
             label = f"{label} (median {found.quantiles.median:.2g})"
             style: dict[str, Any] = {"alpha": 0.6, "zorder": 2} if filled else {"linewidth": 1.8, "zorder": 3}
             shares = np.array(found.counts) / found.quantiles.count

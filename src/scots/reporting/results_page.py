@@ -16,8 +16,8 @@ from scots.experiments.pipeline import EPISODES
 from scots.experiments.recipe import Recipe
 from scots.experiments.tables import TABLES, ResultTable
 from scots.reporting.augmentation import AugmentationSettings, augment_command
+from scots.reporting.calibration import NEAR_CELLS
 from scots.reporting.document import Block, Commands, Document, Paragraph, Section, TableBlock, short_number
-from scots.reporting.metrics import NEAR_CELLS
 from scots.reporting.rows import EVALUATION_KEY, PLANS_KEY, QUALITY_KEY, Row, identity, newest, read_rows
 from scots.reporting.success import comparison_table, rows_of
 
