@@ -10,13 +10,14 @@ import numpy as np
 from scots.core.config import Config
 from scots.data.manifold import column_changes
 from scots.data.trajectories import Array, Meta, Normalizer, Trajectories
-from scots.reporting.metrics import Distribution
+from scots.reporting.metrics import Distribution, sample_rows
 
 _NAMED_GROUPS = {
     "joint angles": ("joint", "hip", "ankle", "knee"),
     "velocities": ("velocity", "vel_", "speed", "vx", "vy", "vz", "qvel"),
 }
 """Groups of columns, by how the names of their columns begin."""
+_MEASURED_STEPS = 100_000  # from which the mean square of a step is estimated
 
 
 # --------------------------------------------------------------------------------------------------- groups of columns
@@ -37,9 +38,9 @@ def column_groups(meta: Meta, columns: int) -> dict[str, list[int]]:
     return {group: members for group, members in groups.items() if members}
 
 
-def one_step_squares(data: Trajectories, groups: dict[str, list[int]], count: int = 100_000) -> dict[str, float]:
+def one_step_squares(data: Trajectories, groups: dict[str, list[int]]) -> dict[str, float]:
     """The mean square of each group's change in one recorded step: the unit of errors; 0 where nothing moves."""
-    rows = data.random_rows(2, count, np.random.default_rng(0))
+    rows = sample_rows(data.window_starts(2), _MEASURED_STEPS, np.random.default_rng(0))
     squares = np.square(column_changes(data.observations[rows], data.observations[rows + 1], data.meta)).mean(axis=0)
     return {group: float(squares[members].sum()) for group, members in groups.items()}
 

@@ -160,25 +160,26 @@ def measure_visits(data: Trajectories, cells: Cells) -> Visits:
 
 @dataclass(frozen=True)
 class EqualCoverage(Config):
-    """Cells visited by equal numbers of states: more states alone do not visit more."""
+    """Recorded cells that equal numbers of states visit: neither more states nor states off the data add to them."""
 
+    cells: int  # that the original visits with all its states
     states: int  # drawn from each dataset
-    original: float  # share of the cells that they visit
+    original: float  # share of these cells that they visit
     augmented: float
 
 
 def measure_equal_coverage(
     data: Trajectories, aug: Trajectories, cells: Cells, rng: np.random.Generator
 ) -> EqualCoverage:
-    """Share of the cells that as many states of each dataset visit as the smaller one has."""
+    """Share of the recorded cells that as many states of each dataset visit as the smaller one has."""
     count = min(data.rows, aug.rows)
+    recorded = np.unique(cells.number_of(data.observations))
 
     def share(part: Trajectories) -> float:
-        rows = np.arange(part.rows) if part.rows == count else sample_rows(np.arange(part.rows), count, rng)
-        visited = np.unique(cells.number_of(part.observations[rows]))
-        return float(cells.free[visited].sum() / cells.free.sum())
+        rows = sample_rows(np.arange(part.rows), count, rng)
+        return float(np.isin(recorded, cells.number_of(part.observations[rows])).mean())
 
-    return EqualCoverage(count, share(data), share(aug))
+    return EqualCoverage(len(recorded), count, share(data), share(aug))
 
 
 def measure_reach(data: Trajectories, maze: Maze) -> Quantiles:

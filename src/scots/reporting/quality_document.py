@@ -67,7 +67,9 @@ def quality_facts(quality: Quality) -> dict[str, str]:
         steps = quality.joins.position
         medians = [kind.quantiles.median for kind in (steps.unrefined_joins, steps.refined_joins, steps.inside)]
         facts[f"step length at joins ({medians[2]:.3g} inside)"] = f"{medians[0]:.3g} → {medians[1]:.3g}"
-    facts["fine cells, equal numbers"] = f"{quality.coverage.original:.0%} → {quality.coverage.augmented:.0%}"
+    facts["original fine cells visited, equal numbers"] = (
+        f"{quality.coverage.original:.0%} → {quality.coverage.augmented:.0%}"
+    )
     spreads = before.cells.per_trajectory, after.cells.per_trajectory
     facts["cells per trajectory"] = f"{spreads[0].median:.0f} → {spreads[1].median:.0f}"
     if before.reach and after.reach:
@@ -166,6 +168,7 @@ def quality_row(quality: Quality) -> dict[str, Any]:
         row |= {
             f"{side}_trajectories": summary.trajectories,
             f"{side}_states": summary.states,
+            f"{side}_sampled_states": summary.sampled_states,
             f"{side}_cells": summary.cells.share,
             f"{side}_fine_cells": summary.fine.share,
             f"{side}_cells_per_trajectory": summary.cells.per_trajectory.median,

@@ -10,7 +10,7 @@ from scots.reporting.fidelity import Motion, OnData
 from scots.reporting.lineage import Kept
 from scots.reporting.metrics import CLEARANCE_QUANTILE, Clearance, Distribution, Quantiles, Visits
 from scots.reporting.quality import FINE_PARTS, Quality
-from scots.reporting.verdict import GOOD, Check, Verdict
+from scots.reporting.verdict import GOOD, PLANNING_ONLY, UNUSABLE, Check, Verdict
 
 _KINDS = {  # of steps, by the name of their field
     "unrefined_joins": "joins, before refinement",
@@ -42,8 +42,9 @@ def _limits(check: Check) -> tuple[str, str]:
     return first, second
 
 
-def _outcome(check: Check) -> Strong | str:
-    return check.outcome if check.outcome == GOOD else Strong(check.outcome)
+def _outcome(check: Check) -> object:
+    words = {GOOD: "good", PLANNING_ONLY: Strong("planning only"), UNUSABLE: Strong("do not use")}
+    return words[check.outcome]
 
 
 def both_datasets_table(quality: Quality) -> TableBlock:
@@ -65,7 +66,8 @@ def both_datasets_table(quality: Quality) -> TableBlock:
             rows.append((f"{label}, entropy of visits in nats", _entropy(first), _entropy(second)))
             rows.append((f"{label} per trajectory", _range(first.per_trajectory), _range(second.per_trajectory)))
     equal = quality.coverage
-    rows.append((f"fine cells visited by {equal.states:,} states", f"{equal.original:.1%}", f"{equal.augmented:.1%}"))
+    label = f"of {equal.cells:,} original fine cells, visited by {equal.states:,} states"
+    rows.append((label, f"{equal.original:.1%}", f"{equal.augmented:.1%}"))
     if before.reach and after.reach:
         rows.append(("reach in maze cells", _range(before.reach), _range(after.reach)))
     if before.walls and after.walls:

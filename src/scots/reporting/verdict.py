@@ -20,7 +20,7 @@ LIMITS: dict[str, tuple[float, float | None]] = {  # measure -> from where on no
     "off": (0.05, 0.10),  # share of states off the data
     "off_positions": (0.02, 0.10),  # share of positions off the data
     "near_walls": (0.005, 0.05),  # share of states nearer to a wall than any recorded state
-    "coverage": (0.7, 0.7),  # at least: fine cells at equal numbers of states, of those that recorded states visit
+    "coverage": (0.7, 0.7),  # at least: recorded fine cells visited, of those that as many recorded states visit
     "dynamics": (0.01, None),  # Dynamic MSE per step, of the mean square of a recorded step
     "dynamics_joins": (0.05, None),  # median Dynamic MSE at joins, likewise
     "actions": (0.05, None),  # without a simulator: error of labelled actions per step, of the variance of actions
@@ -98,16 +98,16 @@ def _check(measure: str, value: float, finding: str, recorded: float = 0.0) -> C
 
 def _state_checks(evidence: Evidence) -> Iterator[Check]:
     on, walls, coverage = evidence.on_data, evidence.clearance, evidence.coverage
-    yield _check("off", on.off, f"{_percent(on.off)} of states lie off the data", on.recorded_off)
+    if on.off != on.off_positions:  # states may be nothing but positions
+        yield _check("off", on.off, f"{_percent(on.off)} of states lie off the data", on.recorded_off)
     words = f"{_percent(on.off_positions)} of positions lie off the data"
     yield _check("off_positions", on.off_positions, words, on.recorded_off_positions)
     if walls:
         words = f"{_percent(walls.nearer_than_any)} of states are nearer to a wall than any recorded state"
         yield _check("near_walls", walls.nearer_than_any, words)
-    if coverage.original > 0:
-        share = coverage.augmented / coverage.original
-        words = f"equal numbers of states visit {_percent(share)} as many fine cells as recorded ones"
-        yield _check("coverage", share, words)
+    share = coverage.augmented / coverage.original
+    words = f"{_percent(share)} of the recorded fine cells are visited, at equal numbers of states"
+    yield _check("coverage", share, words)
 
 
 def _action_checks(evidence: Evidence) -> Iterator[Check]:
