@@ -1,8 +1,8 @@
 """Ways to repair joins, measured against each other on the same stitched trajectories of a dataset.
 
     python benchmarks/joins.py antmaze-medium-stitch-v0 [--keep results/joins.jsonl]
-    python benchmarks/joins.py TRACKS_FOLDER --every 1       # own tables; the street tracks are scored by their map
-    python benchmarks/joins.py --smoke                       # the toy at a tiny size, only to see that it runs
+    python benchmarks/joins.py --streets        # street tracks, made here, scored by their map
+    python benchmarks/joins.py --smoke          # the toy at a tiny size, only to see that it runs
 
 - unrefined: segments as they are
 - fade: the gap at the join is added to the next states, less and less; no network
@@ -17,6 +17,8 @@ average of all places of a segment. Off the data is the share of the made states
 
 import argparse
 import json
+import os
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -239,13 +241,18 @@ def main() -> None:
     parser.add_argument("--trajectories", type=int, default=40)
     parser.add_argument("--streets", action="store_true", help="street tracks, made here")
     parser.add_argument("--keep", type=Path, help="file to append the rows to")
-    parser.add_argument("--smoke", action="store_true")
+    parser.add_argument("--smoke", action="store_true", help="the toy at a tiny size, only to see that it runs")
     options = parser.parse_args()
     torch.set_num_threads(1)
+    if options.smoke:
+        with tempfile.TemporaryDirectory() as home:
+            os.environ["SCOTS_HOME"] = home
+            data = toy.make(50)
+            run(data, toy.ID, AUGMENTERS["scots"].configure(spec_of(data), "smoke"), 2, None)
+        return
     data = streets.make(irregular=False) if options.streets else load(options.dataset)
     name = "street tracks" if options.streets else options.dataset
-    config = AUGMENTERS["scots"].configure(spec_of(data), "smoke" if options.smoke else "laptop")
-    run(data, name, config, 2 if options.smoke else options.trajectories, options.keep)
+    run(data, name, AUGMENTERS["scots"].configure(spec_of(data), "laptop"), options.trajectories, options.keep)
 
 
 if __name__ == "__main__":
