@@ -31,7 +31,7 @@ from scots.reporting.plots import (
     joins_figure,
     latents_figure,
     novelty_figure,
-    places_figure,
+    off_data_figure,
     trajectories_figure,
 )
 
@@ -95,12 +95,11 @@ def test_generated_steps_are_shown_instead_of_all_inside():
 
 def test_places_are_drawn_in_order_between_their_floors():
     found = dynamics((2.0, 1.0, 0.0), unrefined_joins=distribution(70.0), recorded=distribution(1e-9))
-    figure = places_figure(found)
-    [axes] = figure.axes
+    [_, axes] = panels(dynamics_figure(found))
     assert [line.get_ydata()[0] for line in axes.lines[1:]] == [70.0, 1e-9]
     assert axes.lines[0].get_xydata().tolist() == [[0, 2], [1, 1], [2, 0]]
-    assert legend(axes) == ["augmented steps", "joins before refinement", "recorded"]
-    assert figure.get_suptitle() == "Median of all 3 places: 1 on average"
+    assert legend(axes) == ["augmented steps (1 on average)", "joins before refinement", "recorded"]
+    assert axes.get_ylim()[0] < 0 < 70 < axes.get_ylim()[1]
 
 
 def test_joins_has_a_panel_for_positions_and_one_for_states():
@@ -160,6 +159,19 @@ def test_of_short_trajectories_more_are_drawn():
     [_, right] = panels(trajectories_figure(walks(50, 20), walks(1000, 2)))
     assert right.get_title() == "300 augmented, 2 states each"
     assert len(lines(right)) == 300
+
+
+def test_what_lies_off_the_data_is_drawn_where_it_is():
+    lanes = np.stack([np.tile(np.arange(50.0), 10), np.repeat(np.linspace(-0.1, 0.1, 10), 50)], axis=1)
+    data = Trajectories(lanes, np.arange(11) * 50, meta=Meta(columns=("x", "y"), position=(0, 1)))
+    moved = lanes.copy()
+    moved[::10, 1] += 7
+    figure = off_data_figure(data, Trajectories(moved, data.offsets, meta=data.meta))
+    [axes] = figure.axes
+    recorded, off = (np.asarray(part.get_offsets()) for part in axes.collections)
+    assert len(recorded) == data.rows
+    np.testing.assert_allclose(off, moved[::10], rtol=1e-6)
+    assert figure.get_suptitle() == "50 of 500 augmented positions lie off the data"
 
 
 def test_coverage_has_one_scale_for_both():

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scots.reporting.dynamics import Dynamics, Residual
-from scots.reporting.fidelity import OnData
+from scots.reporting.fidelity import Compared, Motion, OnData
 from scots.reporting.lineage import Kept
 from scots.reporting.metrics import Clearance, Distribution, EqualCoverage, Quantiles
 from scots.reporting.verdict import GOOD, LIMITS, PLANNING_ONLY, UNUSABLE, Evidence, Verdict, judge
@@ -39,11 +39,16 @@ def dynamics(joins: float = 0.01, kept: float = 0.0) -> Dynamics:
     )
 
 
+def motion(factor: float = 1.0) -> Motion:
+    """Steps of length 1, and of another length."""
+    return Motion(Compared.of(np.ones(3), np.full(3, factor)), None)
+
+
 def kept(actions: float | None = 0.75, gap: float = 1.0) -> Kept:
     return Kept(0.75, actions, None, {"position": gap, "angles": 0.1}, {"position": gap, "angles": 0.1})
 
 
-CLEAN = Evidence(on_data(), EqualCoverage(100, 1000, 1.0, 0.95), walls(), dynamics(), kept(), None)
+CLEAN = Evidence(on_data(), EqualCoverage(100, 1000, 1.0, 0.95), walls(), motion(), dynamics(), kept(), None)
 WITHOUT_SIMULATOR = replace(CLEAN, dynamics=None, residual=Residual(100, True, 0.1, 1.0))
 
 
@@ -72,6 +77,9 @@ def test_clean_data_is_good_and_says_what_came_nearest_to_a_limit():
             {"coverage": EqualCoverage(100, 1000, 0.8, 0.4)},
             "do not use: 50 % of the recorded fine cells are visited, at equal numbers of states",
         ),
+        ({"motion": motion(1.3)}, f"{PLANNING_ONLY}: step lengths differ from recorded ones by 30 % of their median"),
+        ({"motion": motion(2.5)}, "do not use: step lengths differ from recorded ones by 150 % of their median"),
+        ({"motion": motion(0.8)}, "good"),
         (
             {"dynamics": dynamics(joins=0.06)},
             f"{PLANNING_ONLY}: Dynamic MSE at joins is 6.0 % of a recorded step's square",
@@ -114,7 +122,9 @@ def test_nothing_that_gets_worse_makes_the_verdict_better(
 ):
     def rank(off: float, near: float, lost: float, joins: float) -> int:
         coverage = EqualCoverage(100, 1000, 1.0, max(0.0, 1 - lost))
-        return ORDER.index(judge(Evidence(on_data(off), coverage, walls(near), dynamics(joins), None, None)).label)
+        return ORDER.index(
+            judge(Evidence(on_data(off), coverage, walls(near), None, dynamics(joins), None, None)).label
+        )
 
     before = rank(off, near, lost, joins)
     changes = [(worse, 0, 0, 0), (0, worse, 0, 0), (0, 0, worse, 0), (0, 0, 0, worse)]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from scots.core.config import Config
 from scots.reporting.dynamics import Dynamics, Residual
-from scots.reporting.fidelity import OnData
+from scots.reporting.fidelity import Motion, OnData
 from scots.reporting.lineage import Kept
 from scots.reporting.metrics import Clearance, EqualCoverage
 
@@ -21,6 +21,7 @@ LIMITS: dict[str, tuple[float, float | None]] = {  # measure -> from where on no
     "off_positions": (0.02, 0.10),  # share of positions off the data
     "near_walls": (0.005, 0.05),  # share of states nearer to a wall than any recorded state
     "coverage": (0.7, 0.7),  # at least: recorded fine cells visited, of those that as many recorded states visit
+    "motion": (0.25, 0.5),  # Wasserstein distance of step lengths from recorded ones, in the median of these
     "dynamics": (0.01, None),  # Dynamic MSE per step, of the mean square of a recorded step
     "dynamics_joins": (0.05, None),  # median Dynamic MSE at joins, likewise
     "actions": (0.05, None),  # without a simulator: error of labelled actions per step, of the variance of actions
@@ -73,6 +74,7 @@ class Evidence:
     on_data: OnData
     coverage: EqualCoverage
     clearance: Clearance | None
+    motion: Motion | None
     dynamics: Dynamics | None
     kept: Kept | None
     residual: Residual | None
@@ -108,6 +110,8 @@ def _state_checks(evidence: Evidence) -> Iterator[Check]:
     share = coverage.augmented / coverage.original
     words = f"{_percent(share)} of the recorded fine cells are visited, at equal numbers of states"
     yield _check("coverage", share, words)
+    if evidence.motion and (moved := evidence.motion.step_length.wasserstein) is not None:
+        yield _check("motion", moved, f"step lengths differ from recorded ones by {_percent(moved)} of their median")
 
 
 def _action_checks(evidence: Evidence) -> Iterator[Check]:
