@@ -40,6 +40,7 @@ class StepUnits:
     """Each column's median change in one step: the units in which columns of all kinds can be compared."""
 
     units: Array  # (O,) float64
+    origin: Array  # (O,) float64, so that features are small numbers wherever the data is
     meta: Meta  # which columns are positions, angles and quaternions
 
     @classmethod
@@ -57,7 +58,7 @@ class StepUnits:
                 units[list(columns)] = _typical(np.linalg.norm(changes[:, list(columns)], axis=1))
                 spread[list(columns)] = spread[list(columns)].max()
         units = np.maximum(units, 1e-3 * spread)  # what only jitters would otherwise outweigh all other columns
-        return cls(np.where(units > 0, units, 1.0), meta)
+        return cls(np.where(units > 0, units, 1.0), data.observations[0].astype(np.float64), meta)
 
     def features(self, states: Array) -> Array:
         """States (..., O) -> vectors whose Euclidean distance compares states in one-step units.
@@ -69,7 +70,7 @@ class StepUnits:
         quaternions = [range(first, first + 4) for first in self.meta.quaternions]
         special = {*angles, *(column for four in quaternions for column in four)}
         plain = [column for column in range(states.shape[-1]) if column not in special]
-        parts = [states[..., plain] / self.units[plain]]
+        parts = [(states[..., plain] - self.origin[plain]) / self.units[plain]]
         for column, period in self.meta.angles:
             radius, turn = period / (2 * np.pi), states[..., [column]] * (2 * np.pi / period)
             parts += [radius / self.units[column] * np.sin(turn), radius / self.units[column] * np.cos(turn)]
@@ -79,7 +80,7 @@ class StepUnits:
     def position_features(self, states: Array) -> Array:
         """Positions of states (..., O) in median steps (..., P)."""
         columns = list(self.meta.position)
-        return np.asarray(states, dtype=np.float64)[..., columns] / self.units[columns]
+        return (np.asarray(states, dtype=np.float64)[..., columns] - self.origin[columns]) / self.units[columns]
 
 
 def column_changes(before: Array, after: Array, meta: Meta) -> Array:
@@ -149,11 +150,12 @@ class Paths:
         keys = self.begin
         if keys.shape[1] <= _TREE_COLUMNS:
             return cKDTree(keys)
-        lists = max(1, len(keys) // _LIST)
-        index = faiss.IndexIVFFlat(faiss.IndexFlatL2(keys.shape[1]), keys.shape[1], lists)
-        index.nprobe = min(_PROBES, lists)
-        index.cp.niter, index.cp.min_points_per_centroid, index.cp.max_points_per_centroid = 5, 1, 64
-        index.train(keys)
+        centres = keys[::_LIST]  # drawn, not trained: the lists are the same on every machine
+        quantizer = faiss.IndexFlatL2(keys.shape[1])
+        quantizer.add(np.ascontiguousarray(centres))
+        index = faiss.IndexIVFFlat(quantizer, keys.shape[1], len(centres))
+        index.nprobe = min(_PROBES, len(centres))
+        index.train(keys)  # nothing but to note that there are centres
         index.add(keys)
         return index
 
@@ -182,7 +184,7 @@ class Manifold:
 
     @classmethod
     def of(cls, data: Trajectories, seed: int = 0) -> Self:
-        """The manifold of recorded data: about ten seconds for a million states of thirty columns."""
+        """The manifold of recorded data: a few seconds for a million states."""
         rng, units = np.random.default_rng(seed), StepUnits.of(data)
         queries = np.sort(rng.choice(data.rows, min(_HELD_OUT, data.rows), replace=False))
         folds = _folds(data, rng)
@@ -238,7 +240,8 @@ class Manifold:
         positions = self.positions or Paths(empty, empty)
         numbers = np.array([self.threshold, self.position_threshold, self.held_out, self.held_out_positions])
         members = {"begin": self.states.begin, "end": self.states.end, "position_begin": positions.begin}
-        members |= {"position_end": positions.end, "units": self.units.units, "numbers": numbers}
+        members |= {"position_end": positions.end, "units": np.stack([self.units.units, self.units.origin])}
+        members["numbers"] = numbers
         members["meta"] = np.frombuffer(_shape_meta(self.units.meta).to_json().encode(), dtype=np.uint8)
         with atomic(path) as temporary:
             write_npz(temporary, members)
@@ -250,7 +253,8 @@ class Manifold:
         names = ("begin", "end", "position_begin", "position_end", "units", "numbers", "meta")
         if missing := set(names) - set(file):
             raise BadInput(f"{path}: not the manifold of a dataset, {sorted(missing)[0]!r} is missing")
-        units = StepUnits(np.array(file["units"]), Meta.from_json(bytes(file["meta"]).decode()))
+        unit, origin = np.array(file["units"])
+        units = StepUnits(unit, origin, Meta.from_json(bytes(file["meta"]).decode()))
         positions = Paths(file["position_begin"], file["position_end"]) if len(file["position_begin"]) else None
         return cls(units, Paths(file["begin"], file["end"]), positions, *map(float, file["numbers"]))
 
