@@ -143,3 +143,11 @@ def test_errors_have_a_remedy(tmp_path: Path):
         Manifold.load(tmp_path / "other.npz")
     with pytest.raises(BadInput, match="--position"):
         Manifold.of(data_of([np.zeros((5, 2))])).position_distance(np.zeros((1, 2)))
+
+
+def test_units_are_median_steps_except_of_columns_that_only_jitter():
+    rng = np.random.default_rng(0)
+    long = np.arange(20_000.0)[:, None]  # far longer than a thousand steps
+    jitter = np.repeat([0.0, 100.0], 10_000)[:, None] + 1e-3 * rng.normal(size=(20_000, 1))
+    units = StepUnits.of(data_of([np.concatenate([long, jitter], axis=1)], position=(0,))).units
+    assert_allclose(units, [1.0, 0.05], rtol=1e-2)  # a thousandth of the spread, which is 50

@@ -18,7 +18,7 @@ from scots.core.files import atomic
 from scots.data.npz import read_npz, write_npz
 from scots.data.trajectories import Array, Meta, Trajectories
 
-HELD_OUT_QUANTILE = 0.99  # of recorded states, at most one in a hundred is called off the data
+HELD_OUT_QUANTILE = 0.99  # of the distances of held-out recorded states: the threshold, unless the fence is nearer
 _FENCE = 3.0  # Tukey's fence for far outliers, in interquartile ranges: places that one episode alone visits
 _MIN_THRESHOLD = 0.25  # of a median step: closer than this to a recorded path is on the data
 _MAX_STATE_KEYS = 100_000  # states in inverted lists; in trees there are all of them
@@ -56,7 +56,7 @@ class StepUnits:
         for columns in [meta.position, *(tuple(range(first, first + 4)) for first in meta.quaternions)]:
             if columns:
                 units[list(columns)] = _typical(np.linalg.norm(changes[:, list(columns)], axis=1))
-                spread[list(columns)] = spread[list(columns)].max()
+                spread[list(columns)] = 0  # steps may be tiny beside the extent of the data
         units = np.maximum(units, 1e-3 * spread)  # what only jitters would otherwise outweigh all other columns
         return cls(np.where(units > 0, units, 1.0), data.observations[0].astype(np.float64), meta)
 

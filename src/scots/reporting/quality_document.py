@@ -57,7 +57,8 @@ def quality_facts(quality: Quality) -> dict[str, str]:
     before, after, on = quality.original, quality.augmented, quality.on_data
     facts = {"verdict": quality.verdict.headline}
     facts["states off the data"] = f"{on.recorded_off:.1%} → {on.off:.1%}"
-    facts["positions off the data"] = f"{on.recorded_off_positions:.1%} → {on.off_positions:.1%}"
+    if on.off != on.off_positions:
+        facts["positions off the data"] = f"{on.recorded_off_positions:.1%} → {on.off_positions:.1%}"
     if quality.clearance:
         facts["nearer to walls than any original"] = f"{quality.clearance.nearer_than_any:.2%}"
     facts |= _dynamics_fact(quality.dynamics) if quality.dynamics else {}
