@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from scots.augmenters.stitching import StitchingConfig
+from scots.augmenters.stitching import Segments, StitchingConfig
 from scots.core.config import Seeds
 from scots.data.trajectories import Array
 
@@ -16,44 +16,43 @@ Nearest = Callable[[Array, int], Array]
 
 
 def naive_walk(
-    latents: Array,
-    segments: Array,
-    nearest: Nearest,
-    config: StitchingConfig,
-    seeds: Seeds,
-    trajectory: int,
-    episodes: Array | None = None,
+    segments: Segments, nearest: Nearest, config: StitchingConfig, seeds: Seeds, trajectory: int
 ) -> list[int]:
     """First rows of the segments of one trajectory."""
+    latents, starts = segments.latents, segments.starts
     stream = seeds.stream("walk", trajectory)
-    sampled = int(segments[stream.integers(len(segments))])
+    sampled = int(starts[stream.integers(len(starts))])
     direction = stream.standard_normal(latents.shape[1])
     direction /= np.linalg.norm(direction)
     composed: list[int] = []
     visited = [latents[sampled]]
-    end = sampled
-    if config.first == "sampled":
-        composed.append(sampled)
-        visited += remembered(latents, sampled, config)
-        end = sampled + config.segment - 1
+    end, episode = sampled, None
     while len(composed) < config.stitches:
-        candidates = find_candidates(nearest, latents[end], config, episodes)
-        best = int(segments[candidates[choose(latents, segments[candidates], visited, direction, config)]])
+        best = sampled
+        if composed or config.first != "sampled":
+            candidates = find_candidates(segments, nearest, end, episode, config)
+            best = int(starts[candidates[choose(latents, starts[candidates], visited, direction, config)]])
         composed.append(best)
         visited += remembered(latents, best, config)
-        end = best + config.segment - 1
+        end, episode = best + config.segment - 1, segments.episodes[np.searchsorted(starts, best)]
     return composed
 
 
-def find_candidates(nearest: Nearest, query: Array, config: StitchingConfig, episodes: Array | None) -> Array:
-    if not config.distinct_episodes or episodes is None:
-        return nearest(query, config.candidates)
-    found = nearest(query, 4 * config.candidates)
-    new, repeated, seen = [], [], set()
-    for candidate in found:
-        (repeated if episodes[candidate] in seen else new).append(candidate)
-        seen.add(episodes[candidate])
-    return np.array((new + repeated)[: config.candidates])
+def find_candidates(
+    segments: Segments, nearest: Nearest, end: int, episode: int | None, config: StitchingConfig
+) -> list[int]:
+    sparse = config.distinct_episodes or not config.continuation
+    searched = max(config.shortlist or 0, (4 if sparse else 1) * config.candidates)
+    found = [int(candidate) for candidate in nearest(segments.latents[end], searched)]
+    if config.shortlist is not None:
+        found.sort(key=lambda n: float(np.linalg.norm(segments.states[segments.starts[n]] - segments.states[end])))
+    if not config.continuation:
+        found.sort(key=lambda n: segments.episodes[n] == episode)
+    if config.distinct_episodes:
+        seen: set[int] = set()
+        repeated = [segments.episodes[n] in seen or seen.add(segments.episodes[n]) is not None for n in found]
+        found = [n for _, n in sorted(zip(repeated, found, strict=True), key=lambda pair: pair[0])]
+    return found[: config.candidates]
 
 
 def choose(latents: Array, starts: Array, visited: list[Array], direction: Array, config: StitchingConfig) -> int:

@@ -16,6 +16,7 @@ from walk_workers import SEEDS, prepare_naive, prepare_walk
 
 from scots.augmenters.index import SegmentIndex, segment_starts
 from scots.augmenters.scots import VARIANTS, Scots
+from scots.augmenters.stitching import Segments
 from scots.data.npz import read_npz
 from scots.data.shards import Shards
 from scots.data.trajectories import Array, Meta, Trajectories, offsets_from_lengths
@@ -78,9 +79,7 @@ def measure(variant: str, data: Trajectories, latents: Array, size: Size, folder
         f"{variant}: {len(segments):,} segments, index {config.index} in {time.perf_counter() - begin:.1f} s, "
         f"{index.probes} probes, recall {index.recall:.3f}"
     )
-    index.save(folder / "index")
-    np.save(folder / "latents.npy", latents)
-    np.save(folder / "segments.npy", segments)
+    Segments(latents, segments, data.episode_of(segments), index).save(folder)
     runs = [range(begin, begin + size.shard) for begin in range(0, size.trajectories, size.shard)]
     walked, each, wall = timed(folder, prepare_walk, (config,), runs, f"{variant} walk")
     print(

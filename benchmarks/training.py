@@ -32,7 +32,7 @@ def step_of(width: int, depth: int, columns: int) -> Callable[[], None]:
     rng = np.random.default_rng(0)
     data = Trajectories(rng.normal(size=(5000, columns)), np.arange(0, 5001, 100))
     config, segment = StitcherConfig(width=width, depth=depth), StitchingConfig().segment
-    model = Stitcher.for_data(config, data, segment=segment).train()
+    model = Stitcher.for_data(config, data, tokens=segment, context=1).train()
     optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], fused=True)
     generator = torch.Generator()
 

@@ -11,8 +11,7 @@ import faiss
 import numpy as np
 from naive_walk import Nearest, naive_walk
 
-from scots.augmenters.index import SegmentIndex
-from scots.augmenters.stitching import StitchingConfig, walk
+from scots.augmenters.stitching import Segments, StitchingConfig, walk
 from scots.core.config import Seeds
 from scots.data.shards import Make
 from scots.data.trajectories import Array
@@ -21,32 +20,27 @@ SEEDS = Seeds(0)
 
 
 def prepare_walk(folder: Path, config: StitchingConfig) -> Make:
-    latents, segments, index = load(folder)
+    segments = Segments.load(folder)
 
     def make(run: range) -> dict[str, Array]:
         begin = time.process_time()
-        walked = walk(latents, segments, index, config, SEEDS, run)
+        walked = walk(segments, config, SEEDS, run)
         return {"segments": walked.segments, "seconds": np.array([time.process_time() - begin])}
 
     return make
 
 
 def prepare_naive(folder: Path, config: StitchingConfig, scan: bool) -> Make:
-    latents, segments, index = load(folder)
-    nearest: Nearest = lambda query, k: index.search(query[None], k)[1][0]  # noqa: E731
+    segments = Segments.load(folder)
+    nearest: Nearest = lambda query, k: segments.index.search(query[None], k)[1][0]  # noqa: E731
     if scan:
-        flat = faiss.IndexFlatL2(latents.shape[1])
-        flat.add(latents[segments])
+        flat = faiss.IndexFlatL2(segments.latents.shape[1])
+        flat.add(segments.latents[segments.starts])
         nearest = lambda query, k: flat.search(query[None], k)[1][0]  # noqa: E731
 
     def make(run: range) -> dict[str, Array]:
         begin = time.process_time()
-        chosen = np.array([naive_walk(latents, segments, nearest, config, SEEDS, n) for n in run])
+        chosen = np.array([naive_walk(segments, nearest, config, SEEDS, n) for n in run])
         return {"segments": chosen, "seconds": np.array([time.process_time() - begin])}
 
     return make
-
-
-def load(folder: Path) -> tuple[Array, Array, SegmentIndex]:
-    latents, segments = (np.asarray(np.load(folder / f"{name}.npy", mmap_mode="r")) for name in ("latents", "segments"))
-    return latents, segments, SegmentIndex.load(folder / "index")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -9,12 +10,14 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from scots.data.trajectories import Array, Meta, Trajectories, offsets_from_lengths
+from scots.datasets import streets
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False) | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=5), inner, max_size=2),
     max_leaves=4,
 )
+PERIODS = [360.0, 2 * np.pi]
 COLUMN_NAMES = st.text(max_size=6) | st.sampled_from(
     ["x", "y", "reward", "action_0", "episode", "t", "a,b", 'say "v"', "#"]
 )
@@ -37,8 +40,8 @@ def metas(draw: st.DrawFn, columns: int) -> Meta:
         environment=draw(st.none() | st.text(max_size=8)),
         columns=draw(st.just(()) | names),
         position=position,
+        angles=draw(st.lists(st.tuples(st.integers(0, columns - 1), st.sampled_from(PERIODS)), max_size=1).map(tuple)),
         quaternions=draw(st.lists(st.integers(0, columns - 1), max_size=1).map(tuple)),
-        angles=draw(st.just(()) | st.just(((columns - 1, 360.0),))),
         geo_origin=draw(st.just(()) | origin),
         maze=draw(st.lists(st.text("#. \n", max_size=4), max_size=2).map(tuple)),
         provenance=draw(st.lists(st.dictionaries(st.text(max_size=4), JSON, max_size=2), max_size=2).map(tuple)),
@@ -81,8 +84,19 @@ def dataset(lengths: tuple[int, ...] = (3, 2, 4), columns: int = 2, **changes: A
         "times": np.arange(rows) * 0.1,
         "source": np.arange(rows) + 2**40,
         "scores": rng.normal(size=(rows, 3)),
-        "generated": rng.random(rows) < 0.5,
+        "generated": rng.integers(3, size=rows),
         "terminated": np.arange(len(lengths)) % 2 == 0,
         "meta": Meta(dataset="pointmaze-giant-stitch-v0", position=(0, 1), provenance=({"step": "made", "seed": 0},)),
     }
     return Trajectories(offsets=offsets_from_lengths(lengths), **(fields | changes))
+
+
+def drives(files: int = 8) -> Trajectories:
+    """Drives in streets, in kilometres and degrees; actions are the turn and the change of speed to the next row."""
+    data = streets.make(files, irregular=False)
+    change = np.diff(data.observations[:, 2:], axis=0, append=data.observations[-1:, 2:])
+    turn = (change[:, 0] + 180) % 360 - 180
+    kilometres = data.observations * np.array([1e-3, 1e-3, 1, 1], dtype=np.float32)
+    return replace(
+        data, observations=kilometres, actions=np.clip(np.stack([turn / 45, change[:, 1] / 2], axis=1), -1, 1)
+    )

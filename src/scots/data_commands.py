@@ -1,4 +1,4 @@
-"""The commands below `scots data`: list, collect, download, convert, inspect, expert."""
+"""The commands below `scots data`: list, collect, download, tracks, convert, inspect, expert."""
 
 from __future__ import annotations
 
@@ -96,6 +96,24 @@ class Download:
 
 
 @dataclass(frozen=True)
+class Tracks:
+    """Make an example of own logs: CSV files of GPS-like tracks in a street network, at irregular times."""
+
+    folder: Positional[Path]
+    """Folder to write; a folder that holds anything is never replaced."""
+    files: int = 60
+    """Tracks to make, one file each."""
+    seed: int = 0
+    """Seed of routes, times and noise."""
+
+    def run(self) -> None:
+        """Write the files and say what is in them."""
+        from scots.datasets.streets import write_csv
+
+        print(f"{self.folder}: {write_csv(self.folder, self.files, self.seed)}")
+
+
+@dataclass(frozen=True)
 class Convert:
     """Convert a dataset to another format, chosen by the name of the output."""
 
@@ -188,6 +206,7 @@ class Data:
         Annotated[List, subcommand("list", prefix_name=False)]
         | Annotated[Collect, subcommand("collect", prefix_name=False)]
         | Annotated[Download, subcommand("download", prefix_name=False)]
+        | Annotated[Tracks, subcommand("tracks", prefix_name=False)]
         | Annotated[Convert, subcommand("convert", prefix_name=False)]
         | Annotated[Inspect, subcommand("inspect", prefix_name=False)]
         | Annotated[Expert, subcommand("expert", prefix_name=False)]

@@ -17,6 +17,7 @@ from scots.augmenters.index import SegmentIndex, segment_starts
 from scots.augmenters.scots import VARIANTS
 from scots.augmenters.stitching import (
     Memory,
+    Segments,
     StitchingConfig,
     Walk,
     assemble,
@@ -44,6 +45,9 @@ CHOICES: list[dict[str, Any]] = [
     VARIANTS["paper"] | {"first": "nearest"},
     VARIANTS["official"] | {"distinct_episodes": True},
     VARIANTS["official"] | {"novelty_weight": 0.0, "candidates": 3},
+    VARIANTS["official"] | {"shortlist": 30},
+    VARIANTS["official"] | {"shortlist": 50, "continuation": False},
+    VARIANTS["paper"] | {"continuation": False, "distinct_episodes": True},
 ]
 
 
@@ -68,6 +72,17 @@ def lifted(data: Trajectories) -> Array:
     return latents.astype(np.float32)
 
 
+def segments_of(data: Trajectories, latents: Array, config: StitchingConfig, states: Array | None = None) -> Segments:
+    starts = segment_starts(data, config.segment, config.min_displacement)
+    index = SegmentIndex.build(latents[starts], config.index, seed=0)
+    return Segments(latents, starts, data.episode_of(starts), index, states)
+
+
+def postures(data: Trajectories) -> Array:
+    """States in which the position hardly counts."""
+    return np.random.default_rng(1).normal(size=(data.rows, 3)).astype(np.float32)
+
+
 def brute_force(keys: Array) -> Any:
     keys = keys.astype(np.float64)
     return lambda query, k: np.argsort(np.linalg.norm(keys - query, axis=1), kind="stable")[:k]
@@ -79,39 +94,49 @@ def brute_force(keys: Array) -> Any:
 @pytest.mark.parametrize("variant", CHOICES)
 def test_walk_matches_the_naive_loop(data: Trajectories, variant: dict[str, Any]):
     config = replace(SMALL, **(variant | {"index": "exact"}))
-    latents, segments = lifted(data), segment_starts(data, config.segment, config.min_displacement)
-    episodes, seeds = data.episode_of(segments), Seeds(4)
-    index = SegmentIndex.build(latents[segments], config.index, seed=0, lists=50)
-    walked = walk(latents, segments, index, config, seeds, range(5, 15), episodes)
-    nearest = brute_force(latents[segments])
-    expected = [naive_walk(latents, segments, nearest, config, seeds, n, episodes) for n in range(5, 15)]
-    assert walked.segments.tolist() == expected
+    segments, seeds = segments_of(data, lifted(data), config, postures(data)), Seeds(4)
+    walked = walk(segments, config, seeds, range(5, 15))
+    nearest = brute_force(segments.latents[segments.starts])
+    assert walked.segments.tolist() == [naive_walk(segments, nearest, config, seeds, n) for n in range(5, 15)]
 
 
 @pytest.mark.parametrize("variant", CHOICES)
 def test_walk_matches_the_naive_loop_on_duplicate_segments(data: Trajectories, variant: dict[str, Any]):
     few = data[:120]  # on the lattice the same segment occurs many times, so ties are common
     config = replace(SMALL, **(variant | {"index": "exact"}))
-    latents, segments = few.observations, segment_starts(few, config.segment, config.min_displacement)
-    episodes, seeds = few.episode_of(segments), Seeds(1)
-    index = SegmentIndex.build(latents[segments], config.index, seed=0)
-    walked = walk(latents, segments, index, config, seeds, range(20), episodes)
-    nearest = brute_force(latents[segments])
-    assert walked.segments.tolist() == [
-        naive_walk(latents, segments, nearest, config, seeds, n, episodes) for n in range(20)
-    ]
+    segments, seeds = segments_of(few, few.observations, config, few.observations), Seeds(1)
+    walked = walk(segments, config, seeds, range(20))
+    nearest = brute_force(segments.latents[segments.starts])
+    assert walked.segments.tolist() == [naive_walk(segments, nearest, config, seeds, n) for n in range(20)]
 
 
 def test_walk_matches_the_naive_loop_with_an_approximate_index(data: Trajectories):
     config = replace(SMALL, **VARIANTS["paper"])
-    latents, segments = lifted(data), data.window_starts(config.segment)
-    index = SegmentIndex.build(latents[segments], "ivf", seed=0)
-    walked = walk(latents, segments, index, config, Seeds(3), range(10))
-    expected = [
-        naive_walk(latents, segments, lambda query, k: index.search(query[None], k)[1][0], config, Seeds(3), n)
-        for n in range(10)
-    ]
-    assert walked.segments.tolist() == expected
+    segments, seeds = segments_of(data, lifted(data), config), Seeds(3)
+    walked = walk(segments, config, seeds, range(10))
+    nearest = lambda query, k: segments.index.search(query[None], k)[1][0]  # noqa: E731
+    assert walked.segments.tolist() == [naive_walk(segments, nearest, config, seeds, n) for n in range(10)]
+
+
+def test_a_shortlist_finds_starts_in_a_fitting_posture(data: Trajectories):
+    plain = replace(SMALL, candidates=4)
+    gaps = []
+    for config in (plain, replace(plain, shortlist=100)):
+        segments = segments_of(data, lifted(data), config, postures(data))
+        walked = walk(segments, config, Seeds(0), range(20)).segments
+        ends, starts = walked[:, :-1] + config.segment - 1, walked[:, 1:]
+        gaps.append(np.linalg.norm(segments.states[starts] - segments.states[ends], axis=2))
+    assert np.median(gaps[1]) < 0.6 * np.median(gaps[0])
+
+
+def test_without_continuation_no_trajectory_stays_in_its_episode(data: Trajectories):
+    config = replace(SMALL, continuation=False)
+    walked = walk(segments_of(data, lifted(data), config), config, Seeds(0), range(20)).segments
+    episodes = data.episode_of(walked)
+    assert (episodes[:, 1:] != episodes[:, :-1]).all()
+    stays = replace(SMALL, continuation=True)
+    walked = walk(segments_of(data, lifted(data), stays), stays, Seeds(0), range(20)).segments
+    assert (np.diff(data.episode_of(walked), axis=1) == 0).any()
 
 
 @settings(max_examples=60)
@@ -141,20 +166,16 @@ def test_walk_matches_the_naive_loop_on_random_latents(
     config = StitchingConfig(**(variant | shape | {"novelty_weight": weight, "index": "exact"}))
     offsets = offsets_from_lengths([max(lengths), segment, *lengths])  # at least one window
     rows = Trajectories(np.zeros((offsets[-1], 1)), offsets)
-    segments = rows.window_starts(segment)
     latents = (np.random.default_rng(seed).normal(size=(rows.rows, latent)) * 10 + 50).astype(np.float32)
-    index = SegmentIndex.build(latents[segments], "exact", seed)
-    walked = walk(latents, segments, index, config, Seeds(seed), range(3))
-    nearest = brute_force(latents[segments])
-    assert walked.segments.tolist() == [
-        naive_walk(latents, segments, nearest, config, Seeds(seed), n) for n in range(3)
-    ]
+    segments = segments_of(rows, latents, replace(config, min_displacement=None))
+    walked = walk(segments, config, Seeds(seed), range(3))
+    nearest = brute_force(latents[segments.starts])
+    assert walked.segments.tolist() == [naive_walk(segments, nearest, config, Seeds(seed), n) for n in range(3)]
 
 
 def toy_walk(data: Trajectories, config: StitchingConfig, trajectories: range) -> tuple[Walk, Array, Array]:
-    latents, segments = lifted(data), data.window_starts(config.segment)
-    index = SegmentIndex.build(latents[segments], config.index, seed=0)
-    return walk(latents, segments, index, config, Seeds(2), trajectories), latents, segments
+    segments = segments_of(data, lifted(data), replace(config, min_displacement=None))
+    return walk(segments, config, Seeds(2), trajectories), segments.latents, segments.starts
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -227,13 +248,14 @@ def test_without_novelty_the_memory_does_not_matter(data: Trajectories):
     assert not np.array_equal(walks[0], with_novelty)
 
 
-def test_mismatched_index_and_missing_episodes_are_refused(data: Trajectories):
-    latents, segments = lifted(data), data.window_starts(9)
-    index = SegmentIndex.build(latents[segments], "exact", seed=0)
+def test_mismatched_index_and_missing_states_are_refused(data: Trajectories):
+    segments = segments_of(data, lifted(data), SMALL)
     with pytest.raises(BadInput, match=r"holds 10000 segments, expected 9999"):
-        walk(latents, segments[1:], index, SMALL, Seeds(0), range(2))
-    with pytest.raises(BadInput, match="needs the episode"):
-        walk(latents, segments, index, replace(SMALL, distinct_episodes=True), Seeds(0), range(2))
+        replace(segments, starts=segments.starts[1:])
+    with pytest.raises(BadInput, match="ordered by states"):
+        walk(segments, replace(SMALL, shortlist=20), Seeds(0), range(2))
+    with pytest.raises(BadInput, match="shortlist must be at least the 10 candidates"):
+        replace(SMALL, shortlist=5)
 
 
 # ------------------------------------------------------------------------------------------------------------ scores

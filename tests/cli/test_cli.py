@@ -25,8 +25,8 @@ def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     "words",
     [
         [],
-        *([name] for name in ("data", "augment", "train", "evaluate", "table", "report", "doctor")),
-        *(["data", name] for name in ("list", "collect", "download", "convert", "inspect", "expert")),
+        *([name] for name in ("data", "augment", "train", "plan", "evaluate", "table", "report", "doctor")),
+        *(["data", name] for name in ("list", "collect", "download", "tracks", "convert", "inspect", "expert")),
     ],
 )
 def test_help_is_readable_at_every_level(words: list[str], capsys: pytest.CaptureFixture[str]):

@@ -238,8 +238,8 @@ def test_damaged_folders_are_named(folders: dict[str, Path], tmp_path: Path):
         with pytest.raises(BadInput, match="damaged: not"):
             evaluated(damaged, gciql)
     other = shutil.copytree(hd, tmp_path / "other")
-    (other / "config.json").write_text(json.dumps({**description, "model": "Stitcher"}))
-    with pytest.raises(BadInput, match="neither a planner nor an agent"):
+    (other / "config.json").write_text(json.dumps({**description, "model": "Nonsense"}))
+    with pytest.raises(BadInput, match="holds a Nonsense, which is not a known model"):
         load_model(other)
 
 
@@ -444,6 +444,6 @@ def test_other_data_than_what_was_stitched_makes_no_search_parts(stitched: Path,
     data = formats.read(stitched / "aug.npz")
     with pytest.raises(BadInput, match="give the data that was augmented"):
         train_model("hd", data, profile="smoke", folder=tmp_path / "hd", changes=FEW, recorded=DATA[:20])
-    renamed = DATA.with_meta(position=(1, 0))  # the columns are those of the augmentation
+    renamed = DATA.with_meta(position=(1, 0), angles=((0, 360.0),))  # what counts is as the augmentation had it
     train_model("hd", data, profile="smoke", folder=tmp_path / "hd", changes=FEW, recorded=renamed)
     assert (tmp_path / "hd" / "search" / "support.npz").exists()

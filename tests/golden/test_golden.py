@@ -45,7 +45,7 @@ def outputs(model: Any) -> np.ndarray:
     if isinstance(model, TemporalDistance):
         return model.encode(DATA.observations[:3])
     if isinstance(model, InverseDynamics):
-        return model.label(DATA.observations[None, :3])
+        return model.label(DATA.observations[:3], DATA.observations[[1, 2, 2]])[None]
     if isinstance(model, GCIQL | CRL):
         return model.act(DATA.observations[:3], DATA.observations[20:23], np.random.default_rng(0))
     if isinstance(model, HierarchicalDiffuser):
@@ -66,7 +66,7 @@ def drawn_by(model: HierarchicalDiffuser) -> np.ndarray:
 def record(case: str) -> dict[str, Any]:
     kind, config = CASES[case]
     torch.manual_seed(0)
-    model = kind.for_data(config, DATA, **({"segment": 9} if kind is Stitcher else {}))
+    model = kind.for_data(config, DATA, **({"tokens": 9, "context": 1} if kind is Stitcher else {}))
     for parameter in model.parameters():  # layers that start at zero would hide most of the network
         if parameter.abs().max() == 0:
             torch.nn.init.normal_(parameter, std=0.1)

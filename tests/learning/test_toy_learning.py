@@ -46,7 +46,7 @@ def test_stitcher_fills_in_what_the_data_does(frame):
         ema=0.99,
         training=training,
     )
-    stitcher = Stitcher.for_data(config, DATA, segment=9)
+    stitcher = Stitcher.for_data(config, DATA, tokens=9, context=1)
     fit(stitcher, DATA, seed=0)
     starts = DATA.window_starts(9)
     straight = np.linalg.norm(DATA.observations[starts + 8] - DATA.observations[starts], axis=1) >= 1.7
@@ -68,7 +68,7 @@ def test_inverse_dynamics_recovers_the_moves(inputs):
     moved = np.abs(DATA.observations[rows + 1] - DATA.observations[rows]).sum(axis=1) > 0
     rows = rows[moved][:1000]
     pairs = np.stack([DATA.observations[rows], DATA.observations[rows + 1]], axis=1)
-    actions = inverse.label(pairs)[:, 0]
+    actions = inverse.label(pairs[:, 0], pairs[:, 1])
     reached = np.stack([WORLD.step(state, action) for state, action in zip(pairs[:, 0], actions, strict=True)])
     assert np.mean((reached == pairs[:, 1]).all(axis=1)) > 0.95
 

@@ -44,7 +44,7 @@ CASES = {
         HierarchicalDiffuserConfig(waypoints=5, stride=8, high=LEVEL, low=LEVEL, training=SHORT),
     ),
 }
-SIZES = {Stitcher: {"segment": 9}}
+SIZES = {Stitcher: {"tokens": 9, "context": 1}}
 
 
 def build(case: str):

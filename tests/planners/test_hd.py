@@ -8,6 +8,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from strategies import drives
 
 from scots.core.errors import BadInput
 from scots.data.trajectories import Array, Meta, Trajectories
@@ -302,3 +303,18 @@ def test_the_time_density_weights_the_loss_of_times():
     batch = weighted.batch(DATA, 64, np.random.default_rng(0))
     losses = [model.loss(batch, torch.Generator().manual_seed(0))[0].item() for model in (weighted, planner())]
     assert losses[0] != losses[1]
+
+
+def test_plans_of_a_heading_turn_the_short_way_round():
+    """Levels that answer zero for the clean data leave their chords as they are."""
+    level = replace(SMALL, frame="chord", sampling=SamplingConfig(steps=2, order=2))
+    config = replace(CONFIG, prediction="x0", high=level, low=level)
+    model = HierarchicalDiffuser.for_data(config, drives(3).with_meta(position=(3, 2)))
+    plans = whole_plans(model, np.array([[6, 350], [6, 10]]), np.array([[6, 10], [6, 350]]), 0, 1)
+    turns = (np.diff(plans[:, :, 1], axis=1) + 180) % 360 - 180
+    np.testing.assert_allclose(turns[0], 20 / 32, atol=0.03)
+    np.testing.assert_allclose(turns[1], -20 / 32, atol=0.03)
+    assert plans[:, :, 1].min() >= 0
+    assert plans[:, :, 1].max() < 360
+    with pytest.raises(BadInput, match="expects 2 position columns, got 3"):
+        model.plan(np.zeros((1, 3)), np.zeros((1, 3)), [0])

@@ -13,7 +13,7 @@ from scots.core.config import Profile
 from scots.core.errors import BadInput
 from scots.data.trajectories import Array, Normalizer, Trajectories, sample_goals
 from scots.datasets.specs import DatasetSpec
-from scots.models.nets import Scale, log_density
+from scots.models.nets import Scale, feature_sizes, log_density
 from scots.models.training import Model, TrainingConfig
 
 
@@ -36,16 +36,18 @@ class Agent(Model):
 
     def __init__(self, config: Any, sizes: dict[str, int]) -> None:
         super().__init__(config, sizes)
-        self.scale = Scale(sizes["observation"])
+        self.scale = Scale(sizes["observation"], sizes.get("angles", 0))
 
     @classmethod
     def for_data(cls, config: Any, data: Trajectories, **sizes: int) -> Self:
         """Sized for the observations and actions of a dataset."""
         if data.actions is None:
             raise BadInput("this dataset has no actions, so no agent can be learned from it")
-        agent = cls(config, {"observation": data.observations.shape[1], "action": data.actions.shape[1]})
+        observation = feature_sizes("observation", data.observations.shape[1], data.meta.angles)
+        agent = cls(config, {**observation, "action": data.actions.shape[1]})
+        agent.scale.fit_angles(data.observations, data.meta.angles)
         if config.normalize:
-            agent.scale.fit(Normalizer.fit(data.observations))
+            agent.scale.fit(Normalizer.fit(agent.scale.array_features(data.observations)))
         return agent
 
     @classmethod
@@ -66,7 +68,16 @@ class Agent(Model):
 
     @torch.inference_mode()
     def act(self, observations: Array, goals: Array, rng: np.random.Generator) -> Array:
-        """The mean action, clipped: (B, O), (B, O) -> (B, A) in [-1, 1]; it does not depend on `rng`."""
+        """The mean action, clipped: (B, O), (B, O) -> (B, A) in [-1, 1]; it does not depend on `rng`.
+
+        Whole observations, always in batches; a goal is an observation too, of which often the position alone matters.
+
+        >>> data = scots.load("toy-corridor-stitch-v0")
+        >>> policy = scots.train("gciql", data, profile="smoke")
+        >>> states, goals = data.observations[[0, 33]], data.observations[[32, 65]]  # ends of two episodes
+        >>> policy.act(states, goals, np.random.default_rng(0)).shape
+        (2, 2)
+        """
         tensors = (torch.tensor(values, dtype=torch.float32, device=self.device) for values in (observations, goals))
         return self.actor(*map(self.scale, tensors)).clamp(-1, 1).cpu().numpy()
 

@@ -15,7 +15,7 @@ from scots.core.config import Config
 from scots.core.errors import BadInput
 from scots.data.trajectories import Array, GoalMix, Normalizer, Trajectories, sample_goals
 from scots.models.cache import load_or_train
-from scots.models.nets import Scale, mlp
+from scots.models.nets import Scale, feature_sizes, mlp
 from scots.models.training import EMA, Batch, Model, TrainingConfig
 
 ENCODE_ROWS = 1 << 16  # rows embedded in one batch
@@ -79,18 +79,19 @@ class TemporalDistance(Model):
         super().__init__(config, sizes)
         heads = 2 if config.form == "expectile" else 1
         shape = (sizes["observation"], *config.hidden, config.latent)
-        self.scale = Scale(sizes["observation"])
+        self.scale = Scale(sizes["observation"], sizes.get("angles", 0))
         self.heads = nn.ModuleList(mlp(shape) for _ in range(heads))
-        self.register_buffer("reference", torch.zeros(sizes["observation"]))
+        self.register_buffer("reference", torch.zeros(self.scale.columns))
         self.targets = EMA(self.heads, config.target_decay) if config.form == "expectile" else None
 
     @classmethod
     def for_data(cls, config: TemporalDistanceConfig, data: Trajectories, **sizes: int) -> Self:
         """Sized for the observations of a dataset."""
-        model = cls(config, {"observation": data.observations.shape[1]})
-        model.reference.copy_(torch.from_numpy(_typical_observation(data)))
+        model = cls(config, feature_sizes("observation", data.observations.shape[1], data.meta.angles))
+        model.scale.fit_angles(data.observations, data.meta.angles)
+        model.reference.copy_(torch.from_numpy(_typical_observation(data, model.scale)))
         if config.normalize:
-            model.scale.fit(_change_scale(data))
+            model.scale.fit(_change_scale(data, model.scale))
         return model
 
     def batch(self, data: Trajectories, size: int, rng: np.random.Generator) -> Batch:
@@ -163,14 +164,18 @@ class RawState:
     """The ablation without a learned embedding: normalised observations are their own latents."""
 
     def __init__(self, data: Trajectories) -> None:
-        self._normalizer = Normalizer.fit(data.observations)
+        angles = data.meta.angles
+        self._scale = Scale(data.observations.shape[1] + len(angles), len(angles))
+        self._scale.fit_angles(data.observations, angles)
+        self._normalizer = Normalizer.fit(self._scale.array_features(data.observations))
 
     def encode(self, observations: Array) -> Array:
-        """(N, O) -> (N, O)."""
-        return self._normalizer.normalize(np.asarray(observations)).astype(np.float32)
+        """(N, O) -> (N, F), with cosine and sine of angles."""
+        features = self._scale.array_features(np.asarray(observations))
+        return self._normalizer.normalize(features).astype(np.float32)
 
     def distance(self, start: Array, goal: Array) -> Array:
-        """Euclidean: (..., O), (..., O) -> (...)."""
+        """Euclidean: (..., F), (..., F) -> (...)."""
         return _euclidean(start, goal)
 
 
@@ -199,24 +204,26 @@ def _later(data: Trajectories, rows: Array, steps: int | Array) -> Array:
     return np.minimum(rows + steps, data.last_row_of(rows))
 
 
-def _change_scale(data: Trajectories) -> Normalizer:
-    """Columns in units of their change over a few steps, or of their standard deviation where they do not change.
+def _change_scale(data: Trajectories, scale: Scale) -> Normalizer:
+    """Features in units of their change over a few steps, or of their standard deviation where they do not change.
 
     In standard deviations a position changes by a hundredth per step and a joint by one: the network would see joints
     alone.
     """
-    spread = Normalizer.fit(data.observations)
+    features = scale.array_features(data.observations)
+    spread = Normalizer.fit(features)
     rows = data.random_rows(2, CHANGE_ROWS, np.random.default_rng(0))
-    moved = data.observations[_later(data, rows, CHANGE_STEPS)] - data.observations[rows]
+    moved = features[_later(data, rows, CHANGE_STEPS)] - features[rows]
     change = np.sqrt(np.square(moved, dtype=np.float64).mean(axis=0)).astype(np.float32)
     return Normalizer(spread.mean, np.where(change > 0, change, spread.std))
 
 
-def _typical_observation(data: Trajectories) -> Array:
-    """The recorded observation (O,) nearest to the mean of all, each column in its standard deviations."""
+def _typical_observation(data: Trajectories, scale: Scale) -> Array:
+    """The recorded observation (O,) nearest to the mean of all, each feature in its standard deviations."""
     rows = np.random.default_rng(0).integers(data.rows, size=min(data.rows, _TYPICAL_ROWS))
     observations = data.observations[rows]
-    distances = np.square(Normalizer.fit(observations).normalize(observations)).sum(axis=1)
+    features = scale.array_features(observations)
+    distances = np.square(Normalizer.fit(features).normalize(features)).sum(axis=1)
     return np.array(observations[distances.argmin()])
 
 

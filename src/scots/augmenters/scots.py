@@ -21,16 +21,19 @@ from scots.augmenters.index import SegmentIndex, segment_starts
 from scots.augmenters.refinement import (
     InverseDynamics,
     InverseDynamicsConfig,
+    RefinementConfig,
     Stitcher,
     StitcherConfig,
-    unit_quaternions,
+    label_actions,
+    refine,
 )
-from scots.augmenters.stitching import StitchingConfig, Walk, assemble, walk
+from scots.augmenters.stitching import Segments, StitchingConfig, Walk, assemble, walk
 from scots.core.config import Config, Profile, Seeds
 from scots.core.console import console
 from scots.core.errors import BadInput
 from scots.core.files import atomic
 from scots.data import formats
+from scots.data.manifold import Manifold, StepUnits
 from scots.data.npz import read_npz, write_npz
 from scots.data.shards import Make, ShardedJob, validation_path
 from scots.data.support import Support
@@ -40,7 +43,6 @@ from scots.models.cache import artifact_folder, key_of, load_cached, load_or_tra
 from scots.models.training import TrainingConfig
 
 _STATES = 5_000_000  # of an augmented dataset, about [P]
-_REFINE_BATCH = 256  # segments in one network call: larger batches do not fit the processor's cache
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "paper": {
@@ -67,6 +69,7 @@ class ScotsConfig(Config):
     trajectories: int = 5000  # N_traj; the validation twin has a tenth more
     encoder: str = "temporal"  # a key of ENCODERS
     refine: bool = True
+    refinement: RefinementConfig = RefinementConfig()
     embedding: TemporalDistanceConfig = TemporalDistanceConfig()
     stitching: StitchingConfig = StitchingConfig()
     stitcher: StitcherConfig = StitcherConfig()
@@ -92,7 +95,7 @@ class Scots(Augmenter):
     def configure(self, spec: DatasetSpec, profile: Profile) -> ScotsConfig:
         """The paper's settings for a dataset with the choices of the variant, at the profile's scale."""
         choices = {"min_displacement": spec.min_displacement} | VARIANTS[self.variant]
-        stitching = StitchingConfig(stitches=spec.stitches, **choices)
+        stitching = StitchingConfig(segment=spec.segment, stitches=spec.stitches, **choices)
         config = ScotsConfig(
             trajectories=_STATES // (stitching.states - 1),
             embedding=TemporalDistanceConfig(discount=spec.discount),
@@ -199,7 +202,14 @@ def _laptop(config: ScotsConfig, spec: DatasetSpec) -> ScotsConfig:
             learning_rate=1e-3 if few_columns else 5e-3,
         ),
     )
-    return replace(config, embedding=embedding, stitcher=stitcher, inverse=inverse)
+    return replace(
+        config,
+        embedding=embedding,
+        stitching=replace(config.stitching, shortlist=100),
+        refinement=RefinementConfig(generated=7, context=3, draws=3, keep_actions=True),
+        stitcher=stitcher,
+        inverse=inverse,
+    )
 
 
 def _smoke(config: ScotsConfig, spec: DatasetSpec) -> ScotsConfig:
@@ -241,7 +251,8 @@ def prepare(data: Trajectories, config: ScotsConfig, seed: int) -> None:
     if not (folder / "index").exists():
         _index(data, encoder, config.stitching, seed, folder)
     if config.refine:
-        load_or_train(Stitcher, config.stitcher, data, seed, "stitcher", {"segment": config.stitching.segment})
+        sizes = config.refinement.sizes(config.stitching.segment)
+        load_or_train(Stitcher, config.stitcher, data, seed, "stitcher", sizes)
     if data.actions is not None:
         load_or_train(InverseDynamics, config.inverse, data, seed, "inverse dynamics")
 
@@ -264,12 +275,15 @@ def _index(data: Trajectories, encoder: StateEncoder, config: StitchingConfig, s
         f"{config.index} index, recall@10 {index.recall:.3f}",
         soft_wrap=True,
     )
-    members = {"observations": data.observations, "latents": latents, "segments": segments}
-    with atomic(folder / "inputs.npz") as temporary:
-        write_npz(temporary, {**members, "episodes": data.episode_of(segments)})
+    recorded = {"observations": data.observations} | ({} if data.actions is None else {"actions": data.actions})
+    with atomic(folder / "recorded.npz") as temporary:
+        write_npz(temporary, recorded)
+    Manifold.of(data).save(folder / "manifold.npz")
     if data.meta.position:
         Support.of(data).save(folder / "support.npz")  # for the search of plans that are learned from what is stitched
-    index.save(folder / "index")
+    # Not as quaternions: a join between q and -q, though the same posture, is one that no refinement can bridge.
+    states = StepUnits.of(data.with_meta(quaternions=())).features(data.observations).astype(np.float32)
+    Segments(latents, segments, data.episode_of(segments), index, states).save(folder)
 
 
 # ---------------------------------------------------------------------------------------------------------- stitching
@@ -290,64 +304,58 @@ class StitchingJob(ShardedJob):
         return self.meta
 
     def megabytes(self, data: Trajectories) -> float:
-        """Size of both files: states and actions as float32; one row number, three scores and a flag per row."""
+        """Size of both files: states and actions as float32; one row number, three scores and two flags per row."""
         columns = data.observations.shape[1] + (0 if data.actions is None else data.actions.shape[1])
-        return (self.episodes + self.validation) * self.states * (4 * columns + 8 + 12 + 1) / 1e6
+        return (self.episodes + self.validation) * self.states * (4 * columns + 8 + 12 + 2) / 1e6
 
     def worker(self) -> Make:
         """The memory-mapped inputs, the index and the networks, and a function from trajectory numbers to rows."""
         torch.set_num_threads(1)
         config, seeds, stitching = self.config, Seeds(self.seed), self.config.stitching
         folder = segments_folder(config, self.source, self.seed)
-        inputs, index = read_npz(folder / "inputs.npz"), SegmentIndex.load(folder / "index")
-        observations, latents, segments = (inputs[name] for name in ("observations", "latents", "segments"))
-        stitcher, inverse = self._stitcher(), self._inverse_dynamics()
+        segments, finish = Segments.load(folder), self._finisher(folder)
 
         def make(run: range) -> dict[str, Array]:
-            chosen = walk(latents, segments, index, stitching, seeds, run, inputs["episodes"])
+            chosen = walk(segments, stitching, seeds, run)
             rows = assemble(chosen.segments, stitching.segment)
-            states = observations[rows]  # (B, T, O)
-            if stitcher is not None:
-                states = refine(states, stitcher, seeds, run, self.meta.quaternions)
-            arrays = {"observations": states, "source": rows, "scores": _scores(chosen, stitching.segment)}
-            if inverse is not None:
-                arrays["actions"] = np.concatenate([inverse.label(states[n : n + 1]) for n in range(len(states))])
-            last = np.arange(states.shape[1]) == states.shape[1] - 1
-            arrays["terminals"] = np.broadcast_to(last, states.shape[:2])
+            finished = [finish(own, number) for own, number in zip(rows, run, strict=True)]
+            arrays = {name: np.stack([each[name] for each in finished]) for name in finished[0]}
+            arrays |= {"source": rows, "scores": _scores(chosen, stitching.segment)}
+            arrays["terminals"] = np.broadcast_to(np.arange(rows.shape[1]) == rows.shape[1] - 1, rows.shape)
             return {name: values.reshape(-1, *values.shape[2:]) for name, values in arrays.items()}
 
         return make
 
+    def _finisher(self, folder: Path) -> Callable[[Array, int], dict[str, Array]]:
+        """From source rows (T,) and the number of a trajectory to its states, refined, and its actions, labelled."""
+        refinement, seeds, quaternions = self.config.refinement, Seeds(self.seed), self.meta.quaternions
+        stitcher, inverse = self._stitcher(), self._inverse_dynamics()
+        manifold = Manifold.load(folder / "manifold.npz")
+        recorded = dict(read_npz(folder / "recorded.npz"))
+
+        def finish(rows: Array, number: int) -> dict[str, Array]:
+            states, made = recorded["observations"][rows], np.zeros(len(rows), dtype=np.uint8)
+            if stitcher:  # each trajectory draws its noise from its own stream
+                noise = torch.Generator().manual_seed(seeds.integer("refine", number))
+                states, made = refine(states, rows, stitcher, refinement, noise, manifold.is_on, quaternions)
+            arrays = {"observations": states, "generated": made}
+            if inverse:
+                keep = refinement.keep_actions
+                arrays["actions"] = label_actions(states, rows, made > 0, recorded["actions"], inverse, keep)
+            return arrays
+
+        return finish
+
     def _stitcher(self) -> Stitcher | None:
         if not self.config.refine:
             return None
-        sizes = {"segment": self.config.stitching.segment}
+        sizes = self.config.refinement.sizes(self.config.stitching.segment)
         return Stitcher.load(model_folder(Stitcher, self.config.stitcher, self.source, self.seed, sizes))
 
     def _inverse_dynamics(self) -> InverseDynamics | None:
         if not self.labels_actions:
             return None
         return InverseDynamics.load(model_folder(InverseDynamics, self.config.inverse, self.source, self.seed))
-
-
-def refine(states: Array, stitcher: Stitcher, seeds: Seeds, run: range, quaternions: tuple[int, ...] = ()) -> Array:
-    """Regenerate the states between segment ends (Eq. 12) of stitched trajectories (B, T, O); the ends are kept.
-
-    Trajectory n draws its noise from its own stream.
-    """
-    stride = stitcher.sizes["segment"] - 1
-    stops = states[:, ::stride]
-    ends = np.stack([stops[:, :-1], stops[:, 1:]], axis=2)  # (B, S, 2, O)
-    refined = states.copy()
-    for row, number in enumerate(run):
-        generator = torch.Generator().manual_seed(seeds.integer("refine", number))
-        pieces = [
-            stitcher.refine(ends[row, n : n + _REFINE_BATCH], generator) for n in range(0, ends.shape[1], _REFINE_BATCH)
-        ]
-        inner = unit_quaternions(np.concatenate(pieces)[:, :-1], quaternions)
-        refined[row, :-1] = inner.reshape(-1, states.shape[2])
-    refined[:, ::stride] = stops
-    return refined
 
 
 def _scores(chosen: Walk, segment: int) -> Array:

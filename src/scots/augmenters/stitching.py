@@ -10,13 +10,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Literal
+from pathlib import Path
+from typing import Literal, Self
 
 import numpy as np
 
 from scots.augmenters.index import Displacement, IndexKind, SegmentIndex, blocks, distinct_episodes
 from scots.core.config import Config, Seeds
 from scots.core.errors import BadInput
+from scots.core.files import atomic
+from scots.data.npz import read_npz, write_npz
 from scots.data.trajectories import Array
 
 _OVERSAMPLING = 4  # candidates to search per candidate to keep, before those of the same episode are dropped
@@ -41,12 +44,16 @@ class StitchingConfig(Config):
     first: Literal["nearest", "sampled"] = "nearest"  # best-scored neighbour of a sampled state, or a sampled segment
     index: IndexKind = "exact"
     min_displacement: Displacement = "auto"  # between the two ends of a segment, in position units
+    shortlist: int | None = None  # nearest latents, of which the k with the nearest states are scored; None: no look
+    continuation: bool = True  # a trajectory may go on in the episode it is in
     distinct_episodes: bool = False  # take candidates from as many episodes as possible
 
     def __post_init__(self) -> None:
         for name, minimum in {"segment": 2, "candidates": 1, "density_neighbours": 1, "stitches": 1}.items():
             if getattr(self, name) < minimum:
                 raise BadInput(f"{name} must be at least {minimum}, got {getattr(self, name)}")
+        if self.shortlist is not None and self.shortlist < self.candidates:
+            raise BadInput(f"shortlist must be at least the {self.candidates} candidates, got {self.shortlist}")
         for name in ("novelty_weight", "min_displacement"):
             value = getattr(self, name)
             if not isinstance(value, str | None) and not 0 <= value < math.inf:
@@ -156,59 +163,65 @@ class Walk:
     direction: Array  # (B, Z) float32
 
 
-def walk(
-    latents: Array,
-    segments: Array,
-    index: SegmentIndex,
-    config: StitchingConfig,
-    seeds: Seeds,
-    trajectories: range,
-    episodes: Array | None = None,
-) -> Walk:
+@dataclass(frozen=True, eq=False)
+class Segments:
+    """What a walk chooses from: the windows of a dataset that are segments, and how its rows compare."""
+
+    latents: Array  # (N, Z) of every row of the data
+    starts: Array  # (W,) first row of each segment
+    episodes: Array  # (W,) episode of each segment
+    index: SegmentIndex  # over the latents of the first rows
+    states: Array | None = None  # (N, O) every row in one-step units, for a shortlist
+
+    def __post_init__(self) -> None:
+        if len(self.index) != len(self.starts):
+            raise BadInput(f"the index holds {len(self.index)} segments, expected {len(self.starts)}; build it again")
+
+    def save(self, folder: Path) -> None:
+        """Write the segments to a folder; the index comes last, so where it is all is."""
+        arrays = {"latents": self.latents, "starts": self.starts, "episodes": self.episodes, "states": self.states}
+        with atomic(folder / "segments.npz") as temporary:
+            write_npz(temporary, {name: values for name, values in arrays.items() if values is not None})
+        self.index.save(folder / "index")
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        """Read what `save` wrote; the arrays are memory-mapped."""
+        arrays = read_npz(folder / "segments.npz")
+        return cls(index=SegmentIndex.load(folder / "index"), **arrays)
+
+
+def walk(segments: Segments, config: StitchingConfig, seeds: Seeds, trajectories: range) -> Walk:
     """Choose the segments of these trajectories: Algorithm 1 without refinement.
 
-    `latents` (N, Z) has one row per row of the data. `segments` (W,) are the first rows whose latents are the keys of
-    `index`, and `episodes` (W,) their episodes, needed only for `distinct_episodes`. Each trajectory has its own random
-    stream and memory, so its segments do not depend on which other trajectories are computed.
+    Each trajectory has its own random stream and memory, so its segments do not depend on which other trajectories are
+    computed.
     """
-    if len(index) != len(segments):
-        raise BadInput(f"the index holds {len(index)} segments, expected {len(segments)}; build the index again")
-    if config.distinct_episodes and episodes is None:
-        raise BadInput("distinct_episodes needs the episode of each segment; pass `episodes`")
-    trajectory_bytes = 8 * (latents.shape[1] + 1) * _visited_count(config)
+    if config.shortlist is not None and segments.states is None:
+        raise BadInput("a shortlist is ordered by states, but none were given")
+    trajectory_bytes = 8 * (segments.latents.shape[1] + 1) * _visited_count(config)
     batch = max(1, min(_MAX_BATCH, _MEMORY_BYTES // trajectory_bytes))
-    parts = [
-        _walk_batch(latents, segments, index, config, seeds, trajectories[part], episodes)
-        for part in blocks(len(trajectories), batch)
-    ]
+    parts = [_walk_batch(segments, config, seeds, trajectories[part]) for part in blocks(len(trajectories), batch)]
     return Walk(*(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(Walk)))
 
 
-def _walk_batch(
-    latents: Array,
-    segments: Array,
-    index: SegmentIndex,
-    config: StitchingConfig,
-    seeds: Seeds,
-    trajectories: range,
-    episodes: Array | None,
-) -> Walk:
-    batch, latent = len(trajectories), latents.shape[1]
+def _walk_batch(segments: Segments, config: StitchingConfig, seeds: Seeds, trajectories: range) -> Walk:
+    latents, batch = segments.latents, len(trajectories)
     streams = [seeds.stream("walk", number) for number in trajectories]
-    sampled = segments[[stream.integers(len(segments)) for stream in streams]]
-    direction = directions(streams, latent)
+    sampled = segments.starts[[stream.integers(len(segments.starts)) for stream in streams]]
+    direction = directions(streams, latents.shape[1])
     visited = _visited_offsets(config)
-    memory = Memory(batch, latent, _visited_count(config))
+    memory = Memory(batch, latents.shape[1], _visited_count(config))
     memory.add(latents[sampled[:, None]])
     chosen = np.empty((batch, config.stitches), dtype=np.int64)
     terms = np.zeros((4, batch, config.stitches), dtype=np.float32)  # gap, progress, novelty, score
-    end = sampled
+    end, episode = sampled, None
     for stitch in range(config.stitches):
         if stitch == 0 and config.first == "sampled":
             chosen[:, 0] = sampled
         else:
-            gap, candidates = _candidates(index, latents[end], config, episodes)
-            starts = segments[candidates]
+            gap, candidates = _candidates(segments, end, episode, config)
+            starts = segments.starts[candidates]
             z_start, z_end = latents[starts], latents[starts + config.segment - 1]
             candidate_progress = progress(z_start, z_end, direction)
             candidate_novelty = novelty(z_end, memory, config.density_neighbours)
@@ -219,6 +232,7 @@ def _walk_batch(
                 term[:, stitch] = values[pick]
         memory.add(latents[chosen[:, stitch, None] + visited])
         end = chosen[:, stitch] + config.segment - 1
+        episode = segments.episodes[np.searchsorted(segments.starts, chosen[:, stitch])]
     return Walk(chosen, terms[0], terms[1], terms[2], terms[3], direction.astype(np.float32))
 
 
@@ -231,13 +245,36 @@ def _visited_count(config: StitchingConfig) -> int:
     return 1 + config.stitches * len(_visited_offsets(config))
 
 
-def _candidates(
-    index: SegmentIndex, queries: Array, config: StitchingConfig, episodes: Array | None
-) -> tuple[Array, Array]:
-    """Candidates of each trajectory, Eq. 8: latent distances (B, K) and indices into the segments (B, K)."""
-    if episodes is None or not config.distinct_episodes:
-        return index.search(queries, config.candidates)
-    return distinct_episodes(*index.search(queries, _OVERSAMPLING * config.candidates), episodes, config.candidates)
+def _candidates(segments: Segments, end: Array, episode: Array | None, config: StitchingConfig) -> tuple[Array, Array]:
+    """Candidates after the rows `end` (B,): latent distances (B, K) and indices into the segments (B, K), Eq. 8.
+
+    A shortlist of the nearest latents is ordered by the distance of states. In an embedding of temporal distance the
+    position decides, and the posture of a body hardly counts: of segments that start nearby, some start in a posture
+    that fits and most do not.
+    """
+    gap, found = segments.index.search(segments.latents[end], _searched(config))
+    order = gap if config.shortlist is None else _state_distance(segments, end, found)
+    if episode is not None and not config.continuation:
+        order = np.where(segments.episodes[found] == episode[:, None], np.inf, order)
+    if order is not gap:
+        nearest = np.argsort(order, axis=1, kind="stable")
+        gap, found = (np.take_along_axis(values, nearest, axis=1) for values in (gap, found))
+    if config.distinct_episodes:
+        return distinct_episodes(gap, found, segments.episodes, config.candidates)
+    return gap[:, : config.candidates], found[:, : config.candidates]
+
+
+def _searched(config: StitchingConfig) -> int:
+    """How many segments to search, so that enough are left to score."""
+    sparse = config.distinct_episodes or not config.continuation
+    return max(config.shortlist or 0, config.candidates * (_OVERSAMPLING if sparse else 1))
+
+
+def _state_distance(segments: Segments, end: Array, found: Array) -> Array:
+    """Distance in state, in one-step units, from the rows `end` (B,) to the starts of found segments (B, C)."""
+    assert segments.states is not None
+    change = segments.states[segments.starts[found]] - segments.states[end][:, None]
+    return np.sqrt(np.einsum("bco,bco->bc", change, change))
 
 
 # -------------------------------------------------------------------------------------------------------------- rows

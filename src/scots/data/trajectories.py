@@ -31,7 +31,7 @@ ROW_FIELDS: dict[str, tuple[int, type]] = {
     "times": (1, np.float64),
     "source": (1, np.int64),
     "scores": (2, np.float32),
-    "generated": (1, np.bool_),
+    "generated": (1, np.uint8),
 }
 """Arrays with one entry per row: name -> (rank, dtype). Formats store these; all but the first may be absent."""
 
@@ -54,6 +54,11 @@ class Meta(Config):
     def origin(self) -> str:
         """Where the data came from, step by step: "collected here, augmented here"."""
         return ", ".join(str(step.get("origin", "unknown")) for step in self.provenance) or "unknown"
+
+    @property
+    def position_angles(self) -> tuple[tuple[int, float], ...]:
+        """The angles among the position columns, numbered within the position."""
+        return tuple((self.position.index(column), period) for column, period in self.angles if column in self.position)
 
     @property
     def augmentation(self) -> dict[str, Any] | None:
@@ -83,7 +88,7 @@ class Trajectories:
     times: Array | None = None  # (N,) seconds
     source: Array | None = None  # (N,) lineage of stitched data: the row of the source dataset each row came from
     scores: Array | None = None  # (N, 3) lineage: progress, novelty and score of the segment each row came with
-    generated: Array | None = None  # (N,) lineage: the state was made by refinement; all others are as recorded
+    generated: Array | None = None  # (N,) lineage: the draw of refinement that made each state; 0 is as recorded
     terminated: Array | None = None  # (E,) the episode ended in a terminal state, not by a time limit
     meta: Meta = field(default_factory=Meta)
 

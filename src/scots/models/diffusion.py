@@ -156,10 +156,10 @@ def time_grid(config: SamplingConfig) -> Tensor:
     return (-linear + (linear**2 - 4 * square * log_alpha).sqrt()) / (2 * square)
 
 
-def ends_mask(tokens: int) -> Tensor:
-    """True on the first and last time step (T, 1)."""
+def ends_mask(tokens: int, context: int = 1) -> Tensor:
+    """True on the first and last `context` time steps (T, 1)."""
     mask = torch.zeros(tokens, 1, dtype=torch.bool)
-    mask[[0, -1]] = True
+    mask[:context] = mask[-context:] = True
     return mask
 
 
@@ -176,20 +176,35 @@ def hold_after(sequence: Tensor, last: Tensor) -> Tensor:
 
 
 # ------------------------------------------------------------------------------------------------------------- bridges
-# Sequences between two given states. If a deviation (D,) is given, they are denoised in the chord frame: as deviations
-# from the straight line between their ends, divided by `deviation`, by a network conditioned on that line. A segment is
-# short compared to a large maze: in absolute units its steps are smaller than the noise that a solver leaves, in chord
-# units they are not. Both ends are zero in the chord frame, so clamping works the same way.
+# Sequences between given states, `context` of them at each end. If a deviation (D,) is given, they are denoised in the
+# chord frame: as deviations from the straight line between the innermost given states, divided by `deviation`, by a
+# network conditioned on that line. A segment is short compared to a large maze: in absolute units its steps are smaller
+# than the noise that a solver leaves, in chord units they are not. With one given state at each end, both are zero in
+# the chord frame.
+
+
+def ends_of(sequences: Tensor, context: int) -> Tensor:
+    """The first and the last `context` states of sequences: (B, T, D) -> (B, 2C, D)."""
+    return torch.cat([sequences[:, :context], sequences[:, -context:]], dim=1)
 
 
 def chord(ends: Tensor, tokens: int) -> Tensor:
-    """The straight line (B, T, D) between first and last states (B, 2, D), in equal steps."""
-    return torch.lerp(ends[:, :1], ends[:, 1:], torch.linspace(0, 1, tokens, device=ends.device)[:, None])
+    """The straight line (B, T, D) in equal steps between the innermost of the given states (B, 2C, D).
+
+    Beside the given states further out, it stays where it begins and where it ends.
+    """
+    context = ends.shape[1] // 2
+    inner = torch.linspace(0, 1, tokens - 2 * (context - 1), device=ends.device)
+    outer = inner.new_ones(context - 1)
+    weight = torch.cat([0 * outer, inner, outer])
+    return torch.lerp(ends[:, context - 1 : context], ends[:, context : context + 1], weight[:, None])
 
 
-def chord_deviation(sequences: Tensor) -> Tensor:
+def chord_deviation(sequences: Tensor, context: int = 1) -> Tensor:
     """Standard deviation (D,) of sequences (B, T, D) from their chords; 1 where it would be 0."""
-    deviation = (sequences - chord(sequences[:, [0, -1]], sequences.shape[1])).flatten(0, 1).std(dim=0)
+    tokens = sequences.shape[1]
+    offsets = sequences - chord(ends_of(sequences, context), tokens)
+    deviation = offsets[:, context - 1 : tokens - context + 1].flatten(0, 1).std(dim=0)
     return torch.where(deviation > 0, deviation, 1.0)
 
 
@@ -200,12 +215,13 @@ def bridge_loss(
     deviation: Tensor | None,
     generator: torch.Generator,
     density: TimeDensity = "uniform",
+    context: int = 1,
 ) -> Tensor:
-    """Denoising loss (Eq. 5) of sequences (B, T, D) with clamped ends."""
-    mask = ends_mask(clean.shape[1]).to(clean.device)
+    """Denoising loss (Eq. 5) of sequences (B, T, D) whose first and last `context` states are clamped."""
+    mask = ends_mask(clean.shape[1], context).to(clean.device)
     if deviation is None:
         return denoising_loss(kind, network, clean, mask, generator, density)
-    line = chord(clean[:, [0, -1]], clean.shape[1])
+    line = chord(ends_of(clean, context), clean.shape[1])
     return denoising_loss(kind, partial(network, context=line), (clean - line) / deviation, mask, generator, density)
 
 
@@ -218,9 +234,11 @@ def bridge(
     config: SamplingConfig,
     noise: Tensor | torch.Generator,
 ) -> Tensor:
-    """Sample sequences (B, T, D) between first and last states (B, 2, D)."""
-    mask, line = ends_mask(tokens).to(ends.device), chord(ends, tokens)
+    """Sample sequences (B, T, D) between their given first and last states (B, 2C, D)."""
+    context = ends.shape[1] // 2
+    mask, line = ends_mask(tokens, context).to(ends.device), chord(ends, tokens)
+    known = torch.cat([ends[:, :context], line[:, context:-context], ends[:, context:]], dim=1)
     if deviation is None:
-        return sample(denoiser(kind, network), line, mask, config, noise)
+        return sample(denoiser(kind, network), known, mask, config, noise)
     denoise = denoiser(kind, partial(network, context=line))
-    return line + deviation * sample(denoise, torch.zeros_like(line), mask, config, noise)
+    return line + deviation * sample(denoise, (known - line) / deviation, mask, config, noise)

@@ -6,37 +6,92 @@ import math
 from collections.abc import Sequence
 from itertools import pairwise
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn import functional
 
-from scots.data.trajectories import Normalizer
+from scots.data.trajectories import Array, Normalizer
+
+Angles = Sequence[tuple[int, float]]
+"""Columns that are angles, each with its period."""
+
+
+def feature_sizes(name: str, columns: int, angles: Angles) -> dict[str, int]:
+    """Sizes of a model of so many columns: the features that networks see, and how many columns are angles, if any."""
+    return {name: columns + len(angles)} | ({"angles": len(angles)} if angles else {})
 
 
 class Scale(nn.Module):
-    """A `Normalizer` that travels with the weights: data units -> zero mean, unit variance, and back."""
+    """Data units -> what networks see, and back. Angles become cosine and sine, all is scaled to unit variance.
 
-    mean: Tensor
-    std: Tensor
+        x  y  heading  speed    <->    x  y  cos  speed  sin
 
-    def __init__(self, size: int) -> None:
+    Every other column keeps its number; the sines come last. A `Normalizer` of these features travels with the weights,
+    and so do the columns of the angles, their periods, and the range in which they are given back.
+    """
+
+    mean: Tensor  # (F,)
+    std: Tensor  # (F,)
+    angle_columns: Tensor  # (angles,), like the next two only where there are angles
+    period: Tensor
+    lowest: Tensor
+
+    def __init__(self, features: int, angles: int = 0) -> None:
+        """`features` counts two for every angle."""
         super().__init__()
-        self.register_buffer("mean", torch.zeros(size))
-        self.register_buffer("std", torch.ones(size))
+        self.columns, self._has_angles = features - angles, angles > 0
+        self.register_buffer("mean", torch.zeros(features))
+        self.register_buffer("std", torch.ones(features))
+        if angles:
+            self.register_buffer("angle_columns", torch.zeros(angles, dtype=torch.long))
+            self.register_buffer("period", torch.ones(angles))
+            self.register_buffer("lowest", torch.zeros(angles))
+
+    def fit_angles(self, values: Array, angles: Angles) -> None:
+        """Take over columns and periods; angles lie in [0, P) if the data (N, O) has none below 0, else [-P/2, P/2)."""
+        if self._has_angles:
+            columns, periods = [column for column, _ in angles], np.array([period for _, period in angles])
+            lowest = np.where((values[:, columns] < 0).any(axis=0), -periods / 2, 0.0)
+            self.angle_columns.copy_(torch.tensor(columns))
+            self.period.copy_(torch.from_numpy(periods))
+            self.lowest.copy_(torch.from_numpy(lowest))
 
     def fit(self, normalizer: Normalizer) -> None:
-        """Take over mean and deviation measured on data."""
+        """Take over mean and deviation of features measured on data."""
         self.mean.copy_(torch.from_numpy(normalizer.mean))
         self.std.copy_(torch.from_numpy(normalizer.std))
 
+    def features(self, values: Tensor) -> Tensor:
+        """Data units (..., O) -> the same with cosine and sine of angles (..., F), not normalised."""
+        if not self._has_angles:
+            return values
+        turns = values[..., self.angle_columns] * (2 * math.pi / self.period)
+        kept = values.clone()
+        kept[..., self.angle_columns] = turns.cos()
+        return torch.cat([kept, turns.sin()], dim=-1)
+
+    def array_features(self, values: Array) -> Array:
+        """The same for an array (..., O), on the CPU."""
+        return self.features(torch.tensor(values)).numpy() if self._has_angles else values
+
     def forward(self, values: Tensor) -> Tensor:
-        """Data units -> normalised."""
-        return (values - self.mean) / self.std
+        """Data units (..., O) -> normalised features (..., F)."""
+        return (self.features(values) - self.mean) / self.std
 
     def inverse(self, values: Tensor) -> Tensor:
-        """Normalised -> data units."""
-        return values * self.std + self.mean
+        """Normalised features (..., F) -> data units (..., O)."""
+        features = values * self.std + self.mean
+        if not self._has_angles:
+            return features
+        kept = features[..., : self.columns].clone()
+        turns = torch.atan2(features[..., self.columns :], kept[..., self.angle_columns])
+        angles = turns * (self.period / (2 * math.pi))
+        angles = torch.where(angles < self.lowest, angles + self.period, angles)
+        # A small negative angle plus the period is rounded to the period, which is outside the range.
+        kept[..., self.angle_columns] = torch.where(angles >= self.lowest + self.period, self.lowest, angles)
+        return kept
 
 
 def mlp(sizes: Sequence[int], *, layer_norm: bool = True, dropout: float = 0.0) -> nn.Sequential:

@@ -25,7 +25,7 @@ from scots.data.trajectories import Array, Normalizer, Trajectories
 from scots.datasets.specs import DatasetSpec
 from scots.models import diffusion
 from scots.models.diffusion import Frame, Prediction, SamplingConfig, TimeDensity
-from scots.models.nets import DiT1d, Scale, fourier_features, mlp
+from scots.models.nets import DiT1d, Scale, feature_sizes, fourier_features, mlp
 from scots.models.training import EMA, Batch, TrainingConfig
 from scots.planners.base import CoarseToFine, Plan, PlannerModel, Rngs
 
@@ -171,7 +171,7 @@ class HierarchicalDiffuser(PlannerModel):
     def __init__(self, config: HierarchicalDiffuserConfig, sizes: dict[str, int]) -> None:
         super().__init__(config, sizes)
         columns = sizes["position"]
-        self.scale = Scale(columns)
+        self.scale = Scale(columns, sizes.get("angles", 0))
         self.levels = nn.ModuleDict(
             {name: Level(shape, columns, config.ema) for name, shape in config.levels().items()}
         )
@@ -187,8 +187,10 @@ class HierarchicalDiffuser(PlannerModel):
                 f"{config.waypoints} waypoints, {config.stride} steps apart, span {config.horizon} states; the longest "
                 f"episode has {longest}, enough for {_fitting(longest, config.stride)}"
             )
-        model = cls(config, {"position": len(data.meta.position)})
-        model.scale.fit(Normalizer.fit(data.positions))
+        angles = data.meta.position_angles
+        model = cls(config, feature_sizes("position", len(data.meta.position), angles))
+        model.scale.fit_angles(data.positions, angles)
+        model.scale.fit(Normalizer.fit(model.scale.array_features(data.positions)))
         windows = model.batch(data, 10_000, np.random.default_rng(0))
         for name in model.levels:
             model.level(name).deviation.copy_(diffusion.chord_deviation(model.scale(windows[name])))
@@ -239,8 +241,8 @@ class HierarchicalDiffuser(PlannerModel):
     @torch.inference_mode()
     def draw(self, name: str, ends: Array, rng: Rngs) -> Array:
         """Sequences (B, T, P) of a level between first and last positions (B, 2, P), which are kept to the bit."""
-        if ends.shape[-1] != self.sizes["position"]:
-            raise BadInput(f"this planner expects {self.sizes['position']} position columns, got {ends.shape[-1]}")
+        if ends.shape[-1] != self.scale.columns:
+            raise BadInput(f"this planner expects {self.scale.columns} position columns, got {ends.shape[-1]}")
         kept = ends.astype(np.float32)
         scaled = self.scale(torch.from_numpy(kept).to(self.device))
         drawn = self.scale.inverse(self.level(name).draw(self.config.prediction, scaled, rng)).cpu().numpy()
@@ -252,7 +254,7 @@ class HierarchicalDiffuser(PlannerModel):
     @classmethod
     def configure(cls, spec: DatasetSpec, states: int, profile: Profile) -> HierarchicalDiffuserConfig:
         """The paper's waypoints for a dataset whose trajectories have this many states, at the profile's scale."""
-        config = replace(HierarchicalDiffuserConfig(), **SCALES[profile])
+        config = replace(HierarchicalDiffuserConfig(stride=spec.segment - 1), **SCALES[profile])
         if spec.waypoints is None:  # nothing is published: as far as a usual episode goes
             stride = min(config.stride, max(2, (states - 1) // 4))
             config = replace(config, stride=stride, waypoints=min(_LONGEST_PLAN, _fitting(states, stride)))

@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import json
 import shlex
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -16,13 +15,11 @@ from typing import Any, Self
 
 from scots.augmenters import AUGMENTERS
 from scots.augmenters.embedding import RawState, StateEncoder
-from scots.augmenters.index import SegmentIndex
 from scots.augmenters.refinement import InverseDynamics
 from scots.augmenters.scots import ScotsConfig, stitched_by
-from scots.augmenters.stitching import assemble, walk
+from scots.augmenters.stitching import Segments, assemble, walk
 from scots.core.config import Config, Seeds
 from scots.core.errors import BadInput
-from scots.data.npz import read_npz
 from scots.data.trajectories import Array, Trajectories
 
 _OPTIONS = {
@@ -57,6 +54,12 @@ class AugmentationSettings(Config):
     def label(self) -> str:
         """The augmenter and what was changed: "scots", "scots, trajectories=400"."""
         return ", ".join([self.augmenter, *(f"{path}={_shown(value)}" for path, value in self.changes.items())])
+
+    @property
+    def segment(self) -> int | None:
+        """States in a segment that was stitched, if the settings tell."""
+        stitching = self.config.get("stitching")
+        return stitching.get("segment") if isinstance(stitching, dict) else None
 
     @classmethod
     def of(cls, aug: Trajectories) -> Self:
@@ -106,18 +109,13 @@ class Walker:
 
     def rows(self, novelty_weight: float, stitches: int, trajectories: range) -> Array:
         """Rows of the original that make up the trajectories of these numbers (B, T)."""
-        latents, segments, episodes = (self._arrays[name] for name in ("latents", "segments", "episodes"))
         changed = replace(self.config.stitching, novelty_weight=novelty_weight, stitches=stitches)
-        chosen = walk(latents, segments, self._index, changed, Seeds(0), trajectories, episodes)
+        chosen = walk(self._segments, changed, Seeds(0), trajectories)
         return assemble(chosen.segments, changed.segment)
 
     @cached_property
-    def _arrays(self) -> Mapping[str, Array]:
-        return read_npz(self.folder / "inputs.npz")
-
-    @cached_property
-    def _index(self) -> SegmentIndex:
-        return SegmentIndex.load(self.folder / "index")
+    def _segments(self) -> Segments:
+        return Segments.load(self.folder)
 
 
 @dataclass(frozen=True, eq=False)
