@@ -31,6 +31,7 @@ demo: $(INSTALLED)  ## the whole line on a small maze: collect, stitch, train, e
 bench: $(INSTALLED)  ## speed as ratios, each measured within one run; --smoke runs one of them in seconds
 	$(BIN)/python benchmarks/collection.py
 	$(BIN)/python benchmarks/stitching.py
+	$(BIN)/python benchmarks/refinement.py
 	$(BIN)/python benchmarks/training.py
 	$(BIN)/python benchmarks/scaling.py
 	$(BIN)/python benchmarks/evaluation.py

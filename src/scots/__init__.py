@@ -17,10 +17,14 @@ from scots.datasets import load as load
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
+
+    import numpy.typing as npt
 
     from scots.core.config import Profile
     from scots.envs.recorder import Recorder
     from scots.evaluation.results import EvalResult
+    from scots.experiments.planning import PlannedPath
     from scots.models.training import Model, OnStep
     from scots.reporting.quality import Quality
 
@@ -82,6 +86,44 @@ def train(
         steps=steps,
         limits=Limits(minutes, on_step),
     )
+
+
+def load_model(folder: str | Path) -> Model:
+    """The trained model in a folder: planner, agent, or an augmenter's embedding, stitcher or inverse dynamics.
+
+    >>> policy = scots.train("gciql", scots.load("toy-corridor-stitch-v0"), profile="smoke")
+    >>> type(scots.load_model(policy.folder)).__name__
+    'GCIQL'
+    """
+    from scots.experiments import models
+
+    return models.load_model(folder)
+
+
+def plan(
+    model: Model | str | Path,
+    start: npt.ArrayLike,
+    goal: npt.ArrayLike,
+    *,
+    candidates: int = 8,
+    seed: int = 0,
+    allow_outside: bool = False,
+) -> list[PlannedPath]:
+    """A plan for each pair of start and goal, the best of several; neither environment nor agent is needed.
+
+    `model` is a planner or its folder, which must hold the embedding and the support of the recorded data. `start` and
+    `goal` are positions in the data's unit, or whole states: one of each, (P,), or many, (B, P). The answer says what
+    it thinks of itself: its cost, the environment steps it should take, and the share of states off the recorded data.
+
+    >>> data = scots.load("toy-corridor-stitch-v0")
+    >>> planner = scots.train("hd", scots.augment(data, profile="smoke"), profile="smoke")
+    >>> [path] = scots.plan(planner, start=(1, 1), goal=(3, 3))
+    >>> path.positions[0], path.positions[-1]
+    (array([1., 1.], dtype=float32), array([3., 3.], dtype=float32))
+    """
+    from scots.experiments import planning
+
+    return planning.plan(model, start, goal, candidates=candidates, seed=seed, allow_outside=allow_outside)
 
 
 def evaluate(

@@ -16,6 +16,7 @@ from scots.core.errors import BadInput
 from scots.data.choices import Choices
 from scots.data_commands import Data, DatasetName
 from scots.models.logs import Log, log_to
+from scots.plan_command import PlanPaths
 
 ProfileName = Literal["smoke", "laptop", "paper"]
 
@@ -308,6 +309,7 @@ Command = (
     Annotated[Data, subcommand("data", prefix_name=False)]
     | Annotated[Augment, subcommand("augment", prefix_name=False)]
     | Annotated[Train, subcommand("train", prefix_name=False)]
+    | Annotated[PlanPaths, subcommand("plan", prefix_name=False)]
     | Annotated[Evaluate, subcommand("evaluate", prefix_name=False)]
     | Annotated[FillTable, subcommand("table", prefix_name=False)]
     | Annotated[Report, subcommand("report", prefix_name=False)]

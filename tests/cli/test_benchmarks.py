@@ -47,6 +47,11 @@ PROMISED = {
             ("candidates", "8"),
         )
     ],
+    "refinement": [r"whole segments [\d,]+ states/s .*, local windows [\d,]+ states/s .*: ratio \d+\.\d \(target 3\)"],
+    "joins": [
+        rf'"variant": "{variant}", .*"made": [01]\.\d+, "off_data": [01]\.\d+, .*"commit": ".+", "date": "20.+"'
+        for variant in ("unrefined", "fade 8", "whole", "renoised 0.2", "held 7", "local 7, context 3, checked")
+    ],
 }
 
 

@@ -25,7 +25,7 @@ def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     "words",
     [
         [],
-        *([name] for name in ("data", "augment", "train", "evaluate", "table", "report", "doctor")),
+        *([name] for name in ("data", "augment", "train", "plan", "evaluate", "table", "report", "doctor")),
         *(["data", name] for name in ("list", "collect", "download", "tracks", "convert", "inspect", "expert")),
     ],
 )

@@ -7,17 +7,20 @@ import pytest
 
 from scots.cli import main
 
-README = (Path(__file__).parents[2] / "README.md").read_text()
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text()
 
 
 @pytest.mark.slow
-def test_python_snippets_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize("page", ["README.md", "docs/planning.md"])
+def test_python_snippets_run(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SCOTS_HOME", str(tmp_path / "home"))
-    snippets = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    snippets = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
     assert snippets
+    names: dict[str, object] = {}  # later snippets use what earlier ones made
     for snippet in snippets:
-        exec(snippet, {})
+        exec(snippet, names)
 
 
 def test_every_command_shown_exists(capsys: pytest.CaptureFixture[str]):

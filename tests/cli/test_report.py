@@ -21,7 +21,8 @@ from scots.data.trajectories import Meta, Trajectories
 from scots.datasets import toy
 from scots.datasets.specs import spec_of
 from scots.reporting import plots
-from scots.reporting.metrics import Distribution, Dynamics
+from scots.reporting.dynamics import Dynamics
+from scots.reporting.metrics import Distribution
 from scots.reporting.quality import Quality
 from scots.reporting.quality_document import quality_document
 
@@ -59,9 +60,8 @@ def test_report_on_the_toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caps
     capsys.readouterr()
     assert main(["report", toy.ID, str(aug), "--out", str(out), "--keep", str(tmp_path / "rows.jsonl")]) == 0
     printed = capsys.readouterr().out
-    assert printed.startswith(f"Augmented data: {toy.ID}\n")
-
     found = Quality.from_json((out / "report.json").read_text())
+    assert printed.startswith(f"Augmented {toy.ID}: {found.verdict.headline}\n")
     for section in repr(found).split("\n\n")[1:]:  # with pictures and commands between them
         assert section in printed
     assert (found.original.states, found.augmented.trajectories) == (data.rows, len(made))
@@ -70,7 +70,7 @@ def test_report_on_the_toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caps
     assert found.augmented.latent is not None
     assert found.dynamics is None  # the corridor has no simulator
     pictures = {path.stem: frames_of(path)[0] for path in out.glob("*.png")}
-    assert pictures.keys() == {"trajectories", "coverage", "joins", "latents", "novelty-weight"}
+    assert pictures.keys() == {"trajectories", "coverage", "off-data", "joins", "latents", "novelty-weight"}
     assert {name for name, picture in pictures.items() if share_drawn(picture) < 0.001} == set()
     assert len({picture.tobytes() for picture in pictures.values()}) == len(pictures)
     page = (out / "report.html").read_text(encoding="utf-8")
@@ -87,8 +87,18 @@ def test_report_on_the_toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caps
     assert f"scots train hd --data {aug} --recorded {toy.ID} --out planner" in commands
 
     steps = Distribution.of(np.full(9, 2e-5))
-    simulated = replace(found, dynamics=Dynamics(steps, steps, steps, steps, None))
-    page = quality_document(simulated).html()
+    kinds = ("unrefined_joins", "refined_joins", "inside", "generated", "kept", "recorded")
+    everywhere = {kind: {"position": 0.01} for kind in kinds}
+    simulated = Dynamics(
+        *(steps for _ in kinds),
+        relabelled=None,
+        one_step=0.002,
+        shares={"refined_joins": 0.1, "generated": 0.9},
+        means=dict.fromkeys(kinds, 2e-5),
+        groups=everywhere,
+        places=(2e-5,) * 8,
+    )
+    page = quality_document(replace(found, dynamics=simulated)).html()
     assert "<dt>Dynamic MSE at joins</dt><dd>2e-5 → 2e-5</dd>" in page
     assert "<td>2e-5 (2e-5)</td>" in page
 

@@ -18,7 +18,7 @@ CHAIN = [
     {"evaluation"},
     {"experiments"},
     {"reporting"},
-    {"doctor", "demo", "data_commands"},
+    {"doctor", "demo", "data_commands", "plan_command"},
     {"cli"},
     {"__main__"},
 ]

@@ -71,6 +71,16 @@ def test_the_position_unit_is_the_median_step_so_that_the_scale_of_the_data_does
     assert_allclose(first.position_threshold, second.position_threshold, rtol=1e-3)
 
 
+def test_far_from_the_origin_it_is_as_near():
+    rng = np.random.default_rng(0)
+    rows = rng.integers(0, 1000, (20, 100, 12)) / 8.0  # all of these numbers are exact in float32
+    for columns in (2, 12):
+        here, there = (list(rows[:, :, :columns] + shift) for shift in (0, 2.0**18))
+        first, second = Manifold.of(data_of(here, position=(0, 1))), Manifold.of(data_of(there, position=(0, 1)))
+        states = rng.integers(0, 1000, (50, columns)) / 8.0
+        assert_allclose(first.distance(states), second.distance(states + 2.0**18), rtol=1e-4)
+
+
 def test_places_that_one_episode_alone_visits_do_not_widen_the_threshold():
     alone = np.stack([np.full(80, 50.0), np.arange(80) + 40.0], axis=1)  # 4 % of all rows, far from every other
     data = lanes()
@@ -93,7 +103,7 @@ def test_a_quaternion_and_its_negative_are_one_state(seed: int):
     rng = np.random.default_rng(seed)
     quaternions = rng.normal(size=(30, 4))
     quaternions /= np.linalg.norm(quaternions, axis=1, keepdims=True)
-    units = StepUnits(np.ones(4), Meta(quaternions=(0,)))
+    units = StepUnits(np.ones(4), np.zeros(4), Meta(quaternions=(0,)))
     assert_allclose(units.features(quaternions), units.features(-quaternions))
     turned = quaternions + 1e-3 * rng.normal(size=(30, 4))
     turned /= np.linalg.norm(turned, axis=1, keepdims=True)
@@ -133,3 +143,11 @@ def test_errors_have_a_remedy(tmp_path: Path):
         Manifold.load(tmp_path / "other.npz")
     with pytest.raises(BadInput, match="--position"):
         Manifold.of(data_of([np.zeros((5, 2))])).position_distance(np.zeros((1, 2)))
+
+
+def test_units_are_median_steps_except_of_columns_that_only_jitter():
+    rng = np.random.default_rng(0)
+    long = np.arange(20_000.0)[:, None]  # far longer than a thousand steps
+    jitter = np.repeat([0.0, 100.0], 10_000)[:, None] + 1e-3 * rng.normal(size=(20_000, 1))
+    units = StepUnits.of(data_of([np.concatenate([long, jitter], axis=1)], position=(0,))).units
+    assert_allclose(units, [1.0, 0.05], rtol=1e-2)  # a thousandth of the spread, which is 50

@@ -238,8 +238,8 @@ def test_damaged_folders_are_named(folders: dict[str, Path], tmp_path: Path):
         with pytest.raises(BadInput, match="damaged: not"):
             evaluated(damaged, gciql)
     other = shutil.copytree(hd, tmp_path / "other")
-    (other / "config.json").write_text(json.dumps({**description, "model": "Stitcher"}))
-    with pytest.raises(BadInput, match="neither a planner nor an agent"):
+    (other / "config.json").write_text(json.dumps({**description, "model": "Nonsense"}))
+    with pytest.raises(BadInput, match="holds a Nonsense, which is not a known model"):
         load_model(other)
 
 

@@ -116,6 +116,22 @@ def rngs(count: int) -> list[np.random.Generator]:
 # -------------------------------------------------------------------------------------------------------------- cost
 
 
+def test_a_plan_is_rated_by_its_waypoints_alone():
+    """Along a lane at the data's pace nothing costs but its length; through the wall there are steps to make up."""
+    lane = np.stack([np.linspace(0.25, 16.25, 33), np.full(33, 0.25)], axis=1).astype(np.float32)  # half a unit a step
+    outline = lane.copy()
+    outline[np.arange(33) % STRIDE > 0] = np.nan
+    ratings = COST.rate([Plan(lane, 0), Plan(outline, 0)], STRIDE)
+    assert ratings[0] == ratings[1]
+    assert ratings[0].steps == pytest.approx(16)
+    assert ratings[0].cost == pytest.approx(LENGTH_COST * 16)
+    through = np.stack([np.full(9, 10.25), np.linspace(0.25, 8.25, 9)], axis=1).astype(np.float32)
+    [rated] = COST.rate([Plan(through, 0)], STRIDE)
+    steps = 48.5 - 10.25 - 10.25  # all the way round
+    assert rated.steps == pytest.approx(steps)
+    assert rated.cost >= LENGTH_COST * steps + steps - STRIDE
+
+
 def test_faults_are_excess_steps_and_steps_off_support():
     sequences = np.array([THROUGH, AROUND, DETOUR], dtype=np.float32)
     np.testing.assert_allclose(COST.steps(sequences).sum(axis=1), [28, 2 + 8 + 2, 2 + 3 + 1], rtol=1e-5)

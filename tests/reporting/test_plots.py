@@ -17,8 +17,11 @@ from scots.datasets.specs import spec_of
 from scots.envs.maze import MAZES
 from scots.reporting import plots
 from scots.reporting.augmentation import augmentation_of
+from scots.reporting.calibration import Calibration
+from scots.reporting.dynamics import Dynamics
+from scots.reporting.lineage import Joins, StepLengths
 from scots.reporting.maps import dataset_figure, save_figure
-from scots.reporting.metrics import Calibration, Distribution, Dynamics, Joins, StepLengths
+from scots.reporting.metrics import Distribution
 from scots.reporting.plots import (
     CAPTIONS,
     NOVELTY_WEIGHTS,
@@ -28,6 +31,7 @@ from scots.reporting.plots import (
     joins_figure,
     latents_figure,
     novelty_figure,
+    off_data_figure,
     trajectories_figure,
 )
 
@@ -36,6 +40,13 @@ CURVE = ((1.0, 2.0), (3.0, 4.0), (2.0, 3.0), (4.0, 5.0))  # path, mean, low, hig
 
 def distribution(median: float, count: int = 9) -> Distribution:
     return Distribution.of(np.full(count, median))
+
+
+def dynamics(places: tuple[float, ...] = (), **kinds: Distribution | None) -> Dynamics:
+    """Dynamic MSE of some kinds of steps."""
+    names = ("unrefined_joins", "refined_joins", "inside", "generated", "kept", "recorded", "relabelled")
+    given = {name: kinds.get(name) for name in names}
+    return Dynamics(**given, one_step=1.0, shares={}, means={}, groups={}, places=places)
 
 
 def legend(axes: Axes) -> list[str]:
@@ -56,7 +67,8 @@ def lines(axes: Axes) -> list[np.ndarray]:
 
 
 def test_dynamics_shows_each_kind_that_was_measured():
-    found = Dynamics(distribution(2.0), distribution(0.5), distribution(0.1), distribution(1e-9), distribution(1e-3))
+    kinds = {"unrefined_joins": 2.0, "refined_joins": 0.5, "inside": 0.1, "recorded": 1e-9, "relabelled": 1e-3}
+    found = dynamics(**{kind: distribution(median) for kind, median in kinds.items()})
     [axes] = panels(dynamics_figure(found))
     assert legend(axes) == [
         "joins before refinement (median 2)",
@@ -70,9 +82,24 @@ def test_dynamics_shows_each_kind_that_was_measured():
         values, edges, _ = patch.get_data()
         assert sum(values) == 1
         assert edges[0] < edges[-1]
-    without = Dynamics(None, None, distribution(0.1), distribution(0.0), None)
+    without = dynamics(inside=distribution(0.1), recorded=distribution(0.0))
     [axes] = panels(dynamics_figure(without))
     assert legend(axes) == ["augmented, not at joins (median 0.1)", "recorded (median 0)"]
+
+
+def test_generated_steps_are_shown_instead_of_all_inside():
+    found = dynamics(inside=distribution(0.1), generated=distribution(0.3), recorded=distribution(1e-9))
+    [axes] = panels(dynamics_figure(found))
+    assert legend(axes) == ["with a generated state, not at joins (median 0.3)", "recorded (median 1e-09)"]
+
+
+def test_places_are_drawn_in_order_between_their_floors():
+    found = dynamics((2.0, 1.0, 0.0), unrefined_joins=distribution(70.0), recorded=distribution(1e-9))
+    [_, axes] = panels(dynamics_figure(found))
+    assert [line.get_ydata()[0] for line in axes.lines[1:]] == [70.0, 1e-9]
+    assert axes.lines[0].get_xydata().tolist() == [[0, 2], [1, 1], [2, 0]]
+    assert legend(axes) == ["augmented steps (1 on average)", "joins before refinement", "recorded"]
+    assert axes.get_ylim()[0] < 0 < 70 < axes.get_ylim()[1]
 
 
 def test_joins_has_a_panel_for_positions_and_one_for_states():
@@ -132,6 +159,19 @@ def test_of_short_trajectories_more_are_drawn():
     [_, right] = panels(trajectories_figure(walks(50, 20), walks(1000, 2)))
     assert right.get_title() == "300 augmented, 2 states each"
     assert len(lines(right)) == 300
+
+
+def test_what_lies_off_the_data_is_drawn_where_it_is():
+    lanes = np.stack([np.tile(np.arange(50.0), 10), np.repeat(np.linspace(-0.1, 0.1, 10), 50)], axis=1)
+    data = Trajectories(lanes, np.arange(11) * 50, meta=Meta(columns=("x", "y"), position=(0, 1)))
+    moved = lanes.copy()
+    moved[::10, 1] += 7
+    figure = off_data_figure(data, Trajectories(moved, data.offsets, meta=data.meta))
+    [axes] = figure.axes
+    recorded, off = (np.asarray(part.get_offsets()) for part in axes.collections)
+    assert len(recorded) == data.rows
+    np.testing.assert_allclose(off, moved[::10], rtol=1e-6)
+    assert figure.get_suptitle() == "50 of 500 augmented positions lie off the data"
 
 
 def test_coverage_has_one_scale_for_both():

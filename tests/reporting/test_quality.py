@@ -20,24 +20,19 @@ from scots.datasets.specs import SPECS
 from scots.envs.geodesic import Geodesic
 from scots.envs.maze import parse_maze
 from scots.reporting.augmentation import augment_command
+from scots.reporting.calibration import measure_calibration
+from scots.reporting.dynamics import measure_dynamics, simulate, simulator_of
+from scots.reporting.lineage import join_rows, measure_joins, measure_repeats
 from scots.reporting.metrics import (
     Distribution,
     Quantiles,
     grid_cells,
-    join_rows,
     latent_cells,
     maze_cells,
-    measure_calibration,
-    measure_dynamics,
-    measure_joins,
-    measure_nearest,
     measure_reach,
-    measure_repeats,
     measure_visits,
     measure_walls,
     sample_trajectories,
-    simulate,
-    simulator_of,
 )
 from scots.reporting.plots import report_figures
 from scots.reporting.quality import Quality, measure_quality
@@ -196,21 +191,6 @@ def test_repeated_trajectories_and_segments():
     assert found.reused == 0.5
 
 
-def test_nearest_original_state():
-    rng = np.random.default_rng(0)
-    data = tracks([(float(n), 0.0) for n in range(100)])
-    aug = stitched(data, list(range(50)))
-    moved = stitched(data, list(range(50)), observations=aug.observations + np.float32([0, 3]))
-    scale = Normalizer.fit(data.observations)
-    at = measure_nearest(data, aug, (0, 1), scale, (10, 100), rng)
-    off = measure_nearest(data, moved, (0, 1), scale, (10, 100), rng)
-    assert at.keys == 90
-    assert at.augmented_position.median == 0
-    assert at.original_position.median == 1
-    assert off.augmented_position.median == 3
-    assert off.augmented_state.median == pytest.approx(3)  # the height never changes, so it is only centred
-
-
 # ----------------------------------------------------------------------------------------------------------- geodesic
 
 
@@ -321,13 +301,16 @@ def test_genuine_steps_obey_the_simulator_and_shuffled_actions_do_not(collected:
 @pytest.mark.mujoco
 def test_dynamic_mse_tells_joins_from_recorded_steps(collected: Trajectories):
     aug = stitched(collected, [*range(0, 10), *range(60, 70), *range(85, 95)])
-    found = measure_dynamics(collected, aug, None, 50, np.random.default_rng(0))
+    found = measure_dynamics(collected, aug, None, (50, 5), np.random.default_rng(0))
     assert found.unrefined_joins.quantiles.count == 2
     assert found.unrefined_joins.quantiles.median > 0.5
     assert found.refined_joins.quantiles.median == pytest.approx(found.unrefined_joins.quantiles.median)
     assert found.inside.quantiles.median < 1e-8
     assert found.recorded.quantiles.median < 1e-8
     assert found.relabelled is None
+    assert (found.generated, found.kept.quantiles.count) == (None, 27)
+    assert found.shares == {"refined_joins": pytest.approx(2 / 29), "kept": pytest.approx(27 / 29)}
+    assert found.whole == pytest.approx(found.means["refined_joins"] * 2 / 29, rel=1e-3)
 
 
 # ------------------------------------------------------------------------------------------------------------- report
@@ -343,12 +326,13 @@ def test_report_on_tracks_without_environment_actions_or_names(tmp_path: Path):
     assert (found.dynamics, found.calibration, found.residual) == (None, None, None)
     assert (found.augmented.walls, found.augmented.reach, found.augmented.latent) == (None, None, None)
     assert found.original.cells.visited >= found.augmented.cells.visited
-    assert found.nearest.original_position.median > 0
+    assert found.on_data.states == aug.rows
     assert Quality.from_json(found.to_json()) == found
     assert measure_quality(data, aug) == found
     summary = repr(found)
-    assert summary.splitlines()[0] == "Augmented data: unnamed data"
-    assert [line.split()[0] for line in summary.splitlines() if line.startswith("joins, ")] == ["joins,"] * 2
+    assert summary.splitlines()[0] == f"Augmented unnamed data: {found.verdict.headline}"
+    lines = [line.split()[1] for line in summary.split("Steps\n")[1].splitlines() if line.startswith("joins, ")]
+    assert lines == ["before", "after"]
     assert "Dynamic MSE" not in summary
     assert "Next" not in summary.splitlines()
     for _ in range(2):
@@ -393,7 +377,7 @@ def test_data_without_lineage_is_measured_by_what_needs_none():
     found = measure_quality(data, aug)
     assert (found.joins, found.repeats, found.dynamics) == (None, None, None)
     assert (found.augmented.trajectories, found.augmented.states) == (9, 18)
-    assert found.nearest.augmented_position.p99 <= 2  # steps of 1, half of the originals held out
+    assert found.on_data.off == 0  # recorded transitions
     assert Quality.from_json(found.to_json()) == found
     row = quality_row(found)
     assert (row["join_ratio_position"], row["repeated_trajectories"]) == (None, None)
@@ -425,12 +409,12 @@ def test_data_of_another_augmenter_is_measured_and_named():
 @pytest.mark.mujoco
 def test_steps_without_lineage_are_simulated_too(collected: Trajectories):
     rows = np.arange(5, 25)
-    genuine = measure_dynamics(collected, transitions(collected, rows), None, 50, np.random.default_rng(0))
+    genuine = measure_dynamics(collected, transitions(collected, rows), None, (50, 5), np.random.default_rng(0))
     assert (genuine.unrefined_joins, genuine.refined_joins) == (None, None)
     assert genuine.inside.quantiles.count == 20
     assert genuine.inside.quantiles.median < 1e-8
     shuffled = transitions(collected, rows, actions=np.repeat(collected.actions[rows + 7], 2, axis=0))
-    assert measure_dynamics(collected, shuffled, None, 50, np.random.default_rng(0)).inside.quantiles.median > 1e-3
+    assert measure_dynamics(collected, shuffled, None, (50, 5), np.random.default_rng(0)).inside.quantiles.median > 1e-3
 
 
 def test_only_what_cannot_be_compared_is_refused():

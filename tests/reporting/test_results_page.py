@@ -147,6 +147,21 @@ def test_rows_of_other_settings_are_shown_beside_each_other_with_the_commands_th
     assert commands == [start, f"{start} --trajectories 400", f"{start} --beta 9", f"{start} --set stitcher.depth=9"]
 
 
+def test_new_measures_stand_beside_rows_that_lack_them(tmp_path: Path):
+    old = json.loads((ROOT / "results" / "quality.jsonl").read_text().splitlines()[0])
+    assert "verdict" not in old
+    append_rows(tmp_path / "quality.jsonl", [old])
+    assert "verdict" not in page(tmp_path)
+    measured = {"verdict": "do not use", "off_data": 0.23, "recorded_states": 0.75, "dynamic_mse_per_step": 0.31}
+    append_rows(tmp_path / "quality.jsonl", [old | measured | {"seed": 1}])
+    lines = [line for line in page(tmp_path).splitlines() if line.startswith(("| dataset | augmentation", "| antmaze"))]
+    header, first, second = (dict(enumerate(line.strip("| ").split(" | "))) for line in lines[-3:])
+    names = [number for number, name in header.items() if name in ("verdict", "off the data", "recorded states")]
+    assert [first[number] for number in names] == ["-", "-", "-"]
+    assert [second[number] for number in names] == ["do not use", "23.0%", "75%"]
+    assert "nearer to walls" not in header.values()  # no row has it
+
+
 def test_commands_name_the_datasets_columns_and_seeds_that_were_run(tmp_path: Path):
     """Rows of other seeds have another command: none claims more than what was run."""
     table, dataset = TABLES["candidates"], "pointmaze-medium-stitch-v0"

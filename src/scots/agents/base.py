@@ -68,7 +68,16 @@ class Agent(Model):
 
     @torch.inference_mode()
     def act(self, observations: Array, goals: Array, rng: np.random.Generator) -> Array:
-        """The mean action, clipped: (B, O), (B, O) -> (B, A) in [-1, 1]; it does not depend on `rng`."""
+        """The mean action, clipped: (B, O), (B, O) -> (B, A) in [-1, 1]; it does not depend on `rng`.
+
+        Whole observations, always in batches; a goal is an observation too, of which often the position alone matters.
+
+        >>> data = scots.load("toy-corridor-stitch-v0")
+        >>> policy = scots.train("gciql", data, profile="smoke")
+        >>> states, goals = data.observations[[0, 33]], data.observations[[32, 65]]  # ends of two episodes
+        >>> policy.act(states, goals, np.random.default_rng(0)).shape
+        (2, 2)
+        """
         tensors = (torch.tensor(values, dtype=torch.float32, device=self.device) for values in (observations, goals))
         return self.actor(*map(self.scale, tensors)).clamp(-1, 1).cpu().numpy()
 

@@ -95,7 +95,7 @@ class Scots(Augmenter):
     def configure(self, spec: DatasetSpec, profile: Profile) -> ScotsConfig:
         """The paper's settings for a dataset with the choices of the variant, at the profile's scale."""
         choices = {"min_displacement": spec.min_displacement} | VARIANTS[self.variant]
-        stitching = StitchingConfig(stitches=spec.stitches, **choices)
+        stitching = StitchingConfig(segment=spec.segment, stitches=spec.stitches, **choices)
         config = ScotsConfig(
             trajectories=_STATES // (stitching.states - 1),
             embedding=TemporalDistanceConfig(discount=spec.discount),

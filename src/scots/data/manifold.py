@@ -18,10 +18,10 @@ from scots.core.files import atomic
 from scots.data.npz import read_npz, write_npz
 from scots.data.trajectories import Array, Meta, Trajectories
 
-HELD_OUT_QUANTILE = 0.99  # of recorded states, at most one in a hundred is called off the data
+HELD_OUT_QUANTILE = 0.99  # of the distances of held-out recorded states: the threshold, unless the fence is nearer
 _FENCE = 3.0  # Tukey's fence for far outliers, in interquartile ranges: places that one episode alone visits
 _MIN_THRESHOLD = 0.25  # of a median step: closer than this to a recorded path is on the data
-_MAX_STATE_KEYS = 100_000  # whole states among which the nearest is searched; positions are all searched
+_MAX_STATE_KEYS = 100_000  # states in inverted lists; in trees there are all of them
 _HELD_OUT = 20_000  # recorded states from which the thresholds are measured
 _FOLDS = 5  # parts of the episodes, each held out once
 _NEIGHBOURS = 4  # recorded steps from which the nearest is taken: those that begin at the nearest states
@@ -40,6 +40,7 @@ class StepUnits:
     """Each column's median change in one step: the units in which columns of all kinds can be compared."""
 
     units: Array  # (O,) float64
+    origin: Array  # (O,) float64, so that features are small numbers wherever the data is
     meta: Meta  # which columns are positions, angles and quaternions
 
     @classmethod
@@ -55,9 +56,9 @@ class StepUnits:
         for columns in [meta.position, *(tuple(range(first, first + 4)) for first in meta.quaternions)]:
             if columns:
                 units[list(columns)] = _typical(np.linalg.norm(changes[:, list(columns)], axis=1))
-                spread[list(columns)] = spread[list(columns)].max()
+                spread[list(columns)] = 0  # steps may be tiny beside the extent of the data
         units = np.maximum(units, 1e-3 * spread)  # what only jitters would otherwise outweigh all other columns
-        return cls(np.where(units > 0, units, 1.0), meta)
+        return cls(np.where(units > 0, units, 1.0), data.observations[0].astype(np.float64), meta)
 
     def features(self, states: Array) -> Array:
         """States (..., O) -> vectors whose Euclidean distance compares states in one-step units.
@@ -69,7 +70,7 @@ class StepUnits:
         quaternions = [range(first, first + 4) for first in self.meta.quaternions]
         special = {*angles, *(column for four in quaternions for column in four)}
         plain = [column for column in range(states.shape[-1]) if column not in special]
-        parts = [states[..., plain] / self.units[plain]]
+        parts = [(states[..., plain] - self.origin[plain]) / self.units[plain]]
         for column, period in self.meta.angles:
             radius, turn = period / (2 * np.pi), states[..., [column]] * (2 * np.pi / period)
             parts += [radius / self.units[column] * np.sin(turn), radius / self.units[column] * np.cos(turn)]
@@ -79,7 +80,7 @@ class StepUnits:
     def position_features(self, states: Array) -> Array:
         """Positions of states (..., O) in median steps (..., P)."""
         columns = list(self.meta.position)
-        return np.asarray(states, dtype=np.float64)[..., columns] / self.units[columns]
+        return (np.asarray(states, dtype=np.float64)[..., columns] - self.origin[columns]) / self.units[columns]
 
 
 def column_changes(before: Array, after: Array, meta: Meta) -> Array:
@@ -149,11 +150,12 @@ class Paths:
         keys = self.begin
         if keys.shape[1] <= _TREE_COLUMNS:
             return cKDTree(keys)
-        lists = max(1, len(keys) // _LIST)
-        index = faiss.IndexIVFFlat(faiss.IndexFlatL2(keys.shape[1]), keys.shape[1], lists)
-        index.nprobe = min(_PROBES, lists)
-        index.cp.niter, index.cp.min_points_per_centroid, index.cp.max_points_per_centroid = 5, 1, 64
-        index.train(keys)
+        centres = keys[::_LIST]  # drawn, not trained: the lists are the same on every machine
+        quantizer = faiss.IndexFlatL2(keys.shape[1])
+        quantizer.add(np.ascontiguousarray(centres))
+        index = faiss.IndexIVFFlat(quantizer, keys.shape[1], len(centres))
+        index.nprobe = min(_PROBES, len(centres))
+        index.train(keys)  # nothing but to note that there are centres
         index.add(keys)
         return index
 
@@ -182,22 +184,22 @@ class Manifold:
 
     @classmethod
     def of(cls, data: Trajectories, seed: int = 0) -> Self:
-        """The manifold of recorded data: about ten seconds for a million states of thirty columns."""
+        """The manifold of recorded data: a few seconds for a million states."""
         rng, units = np.random.default_rng(seed), StepUnits.of(data)
-        keys = np.sort(rng.choice(data.rows, min(_MAX_STATE_KEYS, data.rows), replace=False))
         queries = np.sort(rng.choice(data.rows, min(_HELD_OUT, data.rows), replace=False))
         folds = _folds(data, rng)
-        states = _paths(data, keys, units.features)
-        threshold, state_off = _held_out(
-            states, folds[keys], units.features(data.observations[queries]), folds[queries]
-        )
-        positions, position_threshold, position_off = None, 0.0, np.zeros(len(queries), dtype=bool)
+
+        def measured(keys: Array, view: Callable[[Array], Array]) -> tuple[Paths, float, Array]:
+            paths = _paths(data, keys, view)
+            return paths, *_held_out(paths, folds[keys], view(data.observations[queries]), folds[queries])
+
+        states, threshold, off = measured(_keys(data, units, rng), units.features)
+        positions, position_threshold, off_positions = None, 0.0, np.zeros(len(queries), dtype=bool)
         if data.meta.position:
-            positions = _paths(data, np.arange(data.rows), units.position_features)
-            asked = units.position_features(data.observations[queries])
-            position_threshold, position_off = _held_out(positions, folds, asked, folds[queries])
-        off, off_positions = float((state_off | position_off).mean()), float(position_off.mean())
-        return cls(units, states, positions, threshold, position_threshold, off, off_positions)
+            found = measured(np.arange(data.rows), units.position_features)
+            positions, position_threshold, off_positions = found
+        shares = float((off | off_positions).mean()), float(off_positions.mean())
+        return cls(units, states, positions, threshold, position_threshold, *shares)
 
     def distance(self, states: Array) -> Array:
         """Distance of each state (N, O) to the nearest recorded step, in one-step units of its columns (N,)."""
@@ -220,13 +222,26 @@ class Manifold:
         """Whether each state (N, O) lies on the data: its position, and the state as a whole (N,)."""
         return self.position_is_on(states) & (self.distance(states) <= self.threshold)
 
+    def with_states_of(self, other: Trajectories, seed: int = 0) -> Self:
+        """The states of another dataset by the same units and thresholds: what of the recorded data is near them?"""
+        rng = np.random.default_rng(seed)
+
+        def drawn(paths: Paths, view: Callable[[Array], Array]) -> Paths:
+            count = min(len(paths.begin), other.rows)
+            return _paths(other, np.sort(rng.choice(other.rows, count, replace=False)), view)
+
+        states = drawn(self.states, self.units.features)
+        positions = drawn(self.positions, self.units.position_features) if self.positions else None
+        return dataclasses.replace(self, states=states, positions=positions)
+
     def save(self, path: Path) -> None:
         """Write the manifold as an npz file."""
         empty = np.zeros((0, 0), dtype=np.float32)
         positions = self.positions or Paths(empty, empty)
         numbers = np.array([self.threshold, self.position_threshold, self.held_out, self.held_out_positions])
         members = {"begin": self.states.begin, "end": self.states.end, "position_begin": positions.begin}
-        members |= {"position_end": positions.end, "units": self.units.units, "numbers": numbers}
+        members |= {"position_end": positions.end, "units": np.stack([self.units.units, self.units.origin])}
+        members["numbers"] = numbers
         members["meta"] = np.frombuffer(_shape_meta(self.units.meta).to_json().encode(), dtype=np.uint8)
         with atomic(path) as temporary:
             write_npz(temporary, members)
@@ -238,7 +253,8 @@ class Manifold:
         names = ("begin", "end", "position_begin", "position_end", "units", "numbers", "meta")
         if missing := set(names) - set(file):
             raise BadInput(f"{path}: not the manifold of a dataset, {sorted(missing)[0]!r} is missing")
-        units = StepUnits(np.array(file["units"]), Meta.from_json(bytes(file["meta"]).decode()))
+        unit, origin = np.array(file["units"])
+        units = StepUnits(unit, origin, Meta.from_json(bytes(file["meta"]).decode()))
         positions = Paths(file["position_begin"], file["position_end"]) if len(file["position_begin"]) else None
         return cls(units, Paths(file["begin"], file["end"]), positions, *map(float, file["numbers"]))
 
@@ -247,6 +263,13 @@ def _in_blocks(distance: Callable[[Array], Array], states: Array) -> Array:
     """Distances (N,) of many states, a block at a time."""
     blocks = [distance(states[n : n + _BLOCK]) for n in range(0, len(states), _BLOCK)]
     return np.concatenate(blocks) if blocks else np.zeros(0)
+
+
+def _keys(data: Trajectories, units: StepUnits, rng: np.random.Generator) -> Array:
+    """Rows whose states are searched: all where a tree can hold them, else a sample."""
+    in_tree = units.features(data.observations[:1]).shape[1] <= _TREE_COLUMNS
+    count = data.rows if in_tree else min(_MAX_STATE_KEYS, data.rows)
+    return np.sort(rng.choice(data.rows, count, replace=False))
 
 
 def _paths(data: Trajectories, rows: Array, view: Callable[[Array], Array]) -> Paths:

@@ -2,11 +2,12 @@
 
 Sources: [S] the official code of SCoTS, [O] OGBench's hyper-parameters and protocol, [P] the paper.
 Nothing else in the package chooses settings by the words of a dataset id. Data without a row gets the defaults, with
-plans and networks sized by its episodes and columns.
+segments, trajectories and plans as long as the data suggests (see horizons).
 """
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
@@ -17,7 +18,8 @@ from scots.core.config import Config
 from scots.core.errors import BadInput
 from scots.data.trajectories import GoalMix, Meta, Trajectories
 from scots.datasets import toy
-from scots.envs.maze import MAZES, Maze
+from scots.datasets.horizons import SEGMENT_STEPS, path_steps, plan_waypoints, segment_states
+from scots.envs.maze import MAZES, Maze, maze_of
 from scots.envs.toy import EPISODE_STATES
 
 Body = Literal["point", "ant"]
@@ -83,7 +85,9 @@ class DatasetSpec(Config):
     episode_states: int  # states of a recorded episode
     environment: str | None = None
     collection: CollectionSpec | None = None  # how it is collected here, if it can be
+    path_steps: int | None = None  # of the longest path across it, where lengths are derived from that
     # augmentation
+    segment: int = 1 + SEGMENT_STEPS  # H, states of a segment [P]
     discount: float = 0.99  # gamma of the embedding and of the agents [S, O]
     stitches: int = 40  # segments per stitched trajectory [S]
     min_displacement: float | None = None  # between the ends of a segment, in units of the position columns [S]
@@ -113,11 +117,29 @@ class DatasetSpec(Config):
         return self.id in SPECS
 
     def summary(self) -> str:
-        """The settings that depend on the dataset, in one line."""
-        plan = "plans as long as an episode" if self.waypoints is None else f"plans of {self.waypoints} waypoints"
+        """The settings that were derived, with the reasons."""
+        episodes = f"episodes of about {self.episode_states} states, {self.columns} columns"
+        segments = f"segments of {self.segment} states, {self.stitches} to a trajectory"
+        if self.path_steps is None:
+            return f"{episodes}; {segments}; plans as long as an episode; discount {self.discount}"
+        plans = f"plans of {self.waypoints} waypoints, {self.segment - 1} steps apart"
         return (
-            f"episodes of {self.episode_states} states, {self.columns} columns (measured); {self.stitches} stitches, "
-            f"{plan}, discount {self.discount}, controller {self.controller} (defaults)"
+            f"{episodes}, about {self.path_steps:,} steps from one end of the data to the other; {segments}; {plans}; "
+            f"discount {self.discount}"
+        )
+
+    def with_path(self, steps: float | None) -> DatasetSpec:
+        """The lengths of trajectories and plans that suit a longest path of this many steps."""
+        if steps is None:
+            return self
+        waypoints = plan_waypoints(steps, self.segment - 1)
+        return replace(
+            self,
+            path_steps=round(steps),
+            waypoints=waypoints,
+            stitches=2 * (waypoints - 1),  # as published: plans are half as long as what they are learned from
+            discount=0.995 if steps > _FAR_STEPS else 0.99,
+            reference_limit=REGISTERED_LIMIT * math.ceil(1.5 * steps / REGISTERED_LIMIT),
         )
 
 
@@ -125,6 +147,8 @@ class DatasetSpec(Config):
 
 _SIZES: dict[Kind, tuple[int, int]] = {"stitch": (5000, 201), "navigate": (1000, 1001), "explore": (10000, 501)}
 """Episodes and states of each [O]."""
+_PACES: dict[Body, float] = {"point": 0.15, "ant": 0.13}  # per step, over the windows of recorded data that move
+_FAR_STEPS = 600  # from here on the discount is that of the giant maze
 _NOISE: dict[Body, float] = {"point": 0.5, "ant": 0.2}  # [O]
 _EXPLORE_NOISE = 1.0  # [O]
 _REFERENCE_LIMITS = {  # [S]
@@ -209,7 +233,8 @@ def custom_collection(dataset: str, maze: Maze) -> CollectionSpec:
 
 def spec_of(data: Trajectories) -> DatasetSpec:
     """The settings for a dataset: its row of the table, those of its kind of maze, or derived from the data itself."""
-    return spec_of_meta(data.meta, data.observations.shape[1], int(np.median(data.lengths)))
+    spec = spec_of_meta(data.meta, data.observations.shape[1], int(np.median(data.lengths)))
+    return spec if spec.collection or spec.is_published else _derived(data, spec)
 
 
 def spec_of_meta(meta: Meta, columns: int, episode_states: int) -> DatasetSpec:
@@ -221,5 +246,19 @@ def spec_of_meta(meta: Meta, columns: int, episode_states: int) -> DatasetSpec:
         body, maze, kind = match.groups()  # a custom maze may be called giant without being so
         own = maze_collection(body, maze, kind)  # type: ignore[arg-type]
         medium = maze_spec(maze_collection(body, "medium", kind))  # type: ignore[arg-type]
-        return replace(medium, id=own.id, environment=own.environment, collection=own)
+        spec = replace(medium, id=own.id, environment=own.environment, collection=own)
+        return spec.with_path(_longest_way(meta) / _PACES[body])  # type: ignore[index]
     return DatasetSpec(meta.dataset or "own data", columns, episode_states, meta.environment)
+
+
+def _derived(data: Trajectories, spec: DatasetSpec) -> DatasetSpec:
+    """Lengths of segments, trajectories and plans that are measured on the data itself."""
+    segment = segment_states(data.lengths)
+    return replace(spec, segment=segment).with_path(path_steps(data, segment))
+
+
+def _longest_way(meta: Meta) -> float:
+    """Length of the longest shortest path in the maze of a dataset, in units of its positions."""
+    maze = maze_of(meta)
+    assert maze is not None
+    return maze.unit * max(float(maze.distances(cell).max()) for cell in maze.cells)

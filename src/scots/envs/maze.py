@@ -56,6 +56,16 @@ class Maze:
         cell = self.cell_of(position)
         return self.walls[cell[..., 0], cell[..., 1]]
 
+    def clearance(self, position: Array) -> Array:
+        """Distance of each position (N, 2) to the nearest wall block (N,): 0 inside, and at most the side of a cell."""
+        around = self.cell_of(position)[:, None] + np.array([(i, j) for i in (-1, 0, 1) for j in (-1, 0, 1)])
+        inside = ((around >= 0) & (around < self.walls.shape)).all(axis=-1)
+        block = np.where(inside[..., None], around, 0)
+        gaps = np.maximum(np.abs(np.asarray(position)[:, None] - self.centre(around)) - self.unit / 2, 0)
+        is_wall = ~inside | self.walls[block[..., 0], block[..., 1]]
+        distance = np.where(is_wall, np.linalg.norm(gaps, axis=-1), self.unit).min(axis=1)
+        return np.where(self.in_wall(position), 0, np.minimum(distance, self.unit))
+
     def distances(self, goal: Cell) -> Array:
         """Shortest-path length in cells from every cell to the goal (I, J); -1 where there is no path."""
         if goal not in self._distances:

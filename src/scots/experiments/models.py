@@ -15,6 +15,7 @@ from scots.agents import AGENTS
 from scots.agents.base import Agent
 from scots.augmenters import augmenter_of
 from scots.augmenters.embedding import TemporalDistance, TemporalDistanceConfig
+from scots.augmenters.refinement import InverseDynamics, Stitcher
 from scots.augmenters.scots import ScotsConfig, stitched_by
 from scots.core.config import Config, Profile
 from scots.core.console import console
@@ -30,7 +31,7 @@ from scots.models.cache import load_or_train, model_folder, train
 from scots.models.training import NO_LIMITS, Limits, Model, identity
 from scots.planners import PLANNERS
 from scots.planners.base import BridgingPlanner, Planner, PlannerModel
-from scots.planners.search import PlanSearch, SearchConfig, WholePlanSearch
+from scots.planners.search import PlanSearch, SearchConfig, SearchingPlanner, WholePlanSearch
 
 # ------------------------------------------------------------------------------------------------------------- search
 
@@ -78,7 +79,7 @@ class SearchParts:
         """Read what `save` wrote."""
         return cls(TemporalDistance.load(folder / "embedding"), Support.load(folder / "support.npz"))
 
-    def search(self, planner: PlannerModel, config: SearchConfig) -> Planner:
+    def search(self, planner: PlannerModel, config: SearchConfig) -> SearchingPlanner:
         """A planner that searches for the best of another's plans, part by part where that is possible."""
         check_search(type(planner), config)
         encoder = PositionEmbedding(self.embedding, self.embedding.meta.position)
@@ -186,15 +187,17 @@ def _save_search_parts(
         )
 
 
-def load_model(folder: Path) -> Model:
-    """A trained planner or agent, whichever a folder holds."""
+def load_model(folder: str | Path) -> Model:
+    """The trained model that a folder holds: a planner, an agent, or a part of the augmenter."""
+    folder = Path(folder)
     try:
         name = json.loads((folder / "config.json").read_text())["model"]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise BadInput(f"{folder}: not the folder of a trained model ({error}); make one with `scots train`") from error
-    kinds: dict[str, type[Model]] = {kind.__name__: kind for kind in (*PLANNERS.values(), *AGENTS.values())}
+    parts: tuple[type[Model], ...] = (TemporalDistance, Stitcher, InverseDynamics)
+    kinds = {kind.__name__: kind for kind in (*PLANNERS.values(), *AGENTS.values(), *parts)}
     if name not in kinds:
-        raise BadInput(f"{folder}: holds a {name}, which is neither a planner nor an agent")
+        raise BadInput(f"{folder}: holds a {name}, which is not a known model; it has {', '.join(kinds)}")
     return kinds[name].load(folder)
 
 
@@ -317,9 +320,11 @@ def _parts(model: Model, agent: Model | None) -> tuple[PlannerModel | None, Agen
         if not isinstance(agent, Agent):
             raise BadInput(f"the controller must be an agent, not a {type(agent).__name__}")
         return model, agent
+    if not isinstance(model, Agent):
+        raise BadInput(f"a {type(model).__name__} does not act: give a planner with its controller, or an agent")
     if agent is not None:
         raise BadInput(f"{type(model).__name__} acts by itself: it takes no controller")
-    return None, cast(Agent, model)
+    return None, model
 
 
 def _check_environment(model: Model, meta: Meta) -> None:

@@ -254,7 +254,7 @@ class HierarchicalDiffuser(PlannerModel):
     @classmethod
     def configure(cls, spec: DatasetSpec, states: int, profile: Profile) -> HierarchicalDiffuserConfig:
         """The paper's waypoints for a dataset whose trajectories have this many states, at the profile's scale."""
-        config = replace(HierarchicalDiffuserConfig(), **SCALES[profile])
+        config = replace(HierarchicalDiffuserConfig(stride=spec.segment - 1), **SCALES[profile])
         if spec.waypoints is None:  # nothing is published: as far as a usual episode goes
             stride = min(config.stride, max(2, (states - 1) // 4))
             config = replace(config, stride=stride, waypoints=min(_LONGEST_PLAN, _fitting(states, stride)))

@@ -15,9 +15,8 @@ from scots.data.trajectories import Array
 from scots.planners.base import Bridge, BridgingPlanner, CoarseToFine, Plan, Planner, Rngs
 
 _PROBES = 5  # points on the line between two waypoints that are looked up in the support
-_NEAR_STEPS = (
-    4.0  # ends closer than this many steps are joined by a straight line; so near an end nothing is off support
-)
+NEAR_STEPS = 4.0
+"""Ends closer than this many median steps are joined by a straight line; so near an end nothing is off support."""
 LENGTH_COST = 0.1  # of a step of the plan, in steps that cannot be walked
 _WAITING = 0.1  # a sequence waits where it moves less than this share of its longest move
 _FAULTY = 0.05  # share of a plan's steps that faults and detours may cost before it is bisected
@@ -52,6 +51,14 @@ class PositionEncoder(Protocol):
         """Steps from start to goal latents (..., Z), which broadcast: (...)."""
 
 
+@dataclass(frozen=True)
+class PlanRating:
+    """What a plan says of itself, in environment steps."""
+
+    cost: float
+    steps: float  # along the plan, by the embedding
+
+
 class PlanCost:
     """The cost of a sequence of positions, in environment steps.
 
@@ -67,6 +74,11 @@ class PlanCost:
     def cost(self, sequences: Array, spacing: int) -> Array:
         """Faults plus a small price for length, of sequences (B, T, P) with `spacing` steps between positions: (B,)."""
         return self.faults(sequences, spacing) + LENGTH_COST * self.steps(sequences).sum(axis=1)
+
+    def rate(self, plans: Sequence[Plan], spacing: int) -> list[PlanRating]:
+        """The rating of each plan by every `spacing`-th of its positions."""
+        sequences = [plan.positions[None, ::spacing] for plan in plans]
+        return [PlanRating(float(self.cost(own, spacing)[0]), float(self.steps(own).sum())) for own in sequences]
 
     def faults(self, sequences: Array, spacing: int) -> Array:
         """Steps that cannot be walked: too far for their time, or off the support of the data (B,)."""
@@ -84,8 +96,15 @@ class PlanCost:
         share = np.linspace(0, 1, probes, endpoint=False, dtype=sequences.dtype)[:, None]
         lines = sequences[:, :-1, None] + share * np.diff(sequences, axis=1)[:, :, None]  # (B, T - 1, probes, P)
         to_ends = (np.linalg.norm(lines - sequences[:, None, [end]], axis=3) for end in (0, -1))
-        away = np.minimum(*to_ends) > _NEAR_STEPS * self.support.step
+        away = np.minimum(*to_ends) > NEAR_STEPS * self.support.step
         return (away & ~self.support.covers(lines)).sum(axis=(1, 2)) * min(spacing, self._line_steps) / probes
+
+
+class SearchingPlanner(Planner, Protocol):
+    """A planner that searches for the best of another's plans, and can tell how good a plan is."""
+
+    def rate(self, plans: Sequence[Plan]) -> list[PlanRating]:
+        """The rating of each plan by what the search minimises; nothing has to be filled in for it."""
 
 
 class BestOf:
@@ -101,7 +120,7 @@ class BestOf:
     def draw(self, ends: Array, rng: Rngs) -> Array:
         """The cheapest of the candidates (B, tokens, P) between each two ends (B, 2, P)."""
         sequences = self._straight(ends)
-        (far,) = np.nonzero(np.linalg.norm(ends[:, 1] - ends[:, 0], axis=1) > _NEAR_STEPS * self._cost.support.step)
+        (far,) = np.nonzero(np.linalg.norm(ends[:, 1] - ends[:, 0], axis=1) > NEAR_STEPS * self._cost.support.step)
         if len(far):
             sequences[far] = self.cheapest(ends[far], [rng[n] for n in far.tolist()])
         return sequences
@@ -144,6 +163,10 @@ class PlanSearch(CoarseToFine):
         self._center_latents = encoder.encode(self._centers)
         levels = [self._levels[-1], BestOf(fine, self._cost, config.candidates)] if coarse else [self._levels[-1]]
         super().__init__(levels)
+
+    def rate(self, plans: Sequence[Plan]) -> list[PlanRating]:
+        """The rating of each plan by its waypoints."""
+        return self._cost.rate(plans, self._spacing)
 
     def _outline(self, ends: Array, rng: Rngs) -> Array:
         """All waypoints (B, W, P) between starts and goals (B, 2, P)."""
@@ -234,6 +257,10 @@ class WholePlanSearch:
 
     def fill_in(self, plans: Sequence[Plan], first: Sequence[int], last: Sequence[int]) -> None:
         """Nothing: candidates are compared whole, so the plans are filled in already."""
+
+    def rate(self, plans: Sequence[Plan]) -> list[PlanRating]:
+        """The rating of each plan by all its positions."""
+        return self._cost.rate(plans, spacing=1)
 
 
 def concatenate(first: Array, second: Array, steps: Callable[[Array], Array]) -> Array:

@@ -55,6 +55,12 @@ class AugmentationSettings(Config):
         """The augmenter and what was changed: "scots", "scots, trajectories=400"."""
         return ", ".join([self.augmenter, *(f"{path}={_shown(value)}" for path, value in self.changes.items())])
 
+    @property
+    def segment(self) -> int | None:
+        """States in a segment that was stitched, if the settings tell."""
+        stitching = self.config.get("stitching")
+        return stitching.get("segment") if isinstance(stitching, dict) else None
+
     @classmethod
     def of(cls, aug: Trajectories) -> Self:
         """The settings that augmented data carries, as far as its last step tells."""

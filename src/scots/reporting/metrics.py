@@ -1,35 +1,28 @@
-"""What is measured about augmented data, one function each: visits, walls, joins, repeats, dynamics, distances.
+"""What is measured about where states are: cells visited, reach, walls; and the samples and quantiles of all measures.
 
 Every function takes `Trajectories` of a size that fits in memory: draw them with `sample_trajectories`.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import faiss
 import numpy as np
-from scipy.stats import spearmanr
 
 from scots.augmenters.embedding import StateEncoder
-from scots.augmenters.index import SegmentIndex
-from scots.augmenters.refinement import InverseDynamics, unit_quaternions
 from scots.core.config import Config
-from scots.core.errors import BadInput
-from scots.data.trajectories import Array, Normalizer, Trajectories
-from scots.envs.geodesic import Geodesic
+from scots.data.trajectories import Array, Trajectories
 from scots.envs.maze import Maze
-from scots.envs.ogbench import make_simulator, seed_simulator
 
-NEAR_CELLS = 8  # pairs of states at most this many maze cells apart are near
+CLEARANCE_QUANTILE = 0.001  # of the recorded clearances
 _BINS_PER_DECADE = 10
+_BLOCK = 1 << 17  # states at a time
 _GRID = 16  # cells along the longer side of the positions, where there is no maze
 _LATENT_CELLS = 256
 _LINE_POINTS = 17  # positions checked along a step, both ends included
-_MIN_PAIRS = 50  # in a bin of path lengths: fewer say little
 
 
 def sample_trajectories(data: Trajectories, states: int, rng: np.random.Generator) -> Trajectories:
@@ -165,6 +158,30 @@ def measure_visits(data: Trajectories, cells: Cells) -> Visits:
     return Visits(int((counts > 0).sum()), int(cells.free.sum()), entropy, Quantiles.of(each))
 
 
+@dataclass(frozen=True)
+class EqualCoverage(Config):
+    """Recorded cells that equal numbers of states visit: neither more states nor states off the data add to them."""
+
+    cells: int  # that the original visits with all its states
+    states: int  # drawn from each dataset
+    original: float  # share of these cells that they visit
+    augmented: float
+
+
+def measure_equal_coverage(
+    data: Trajectories, aug: Trajectories, cells: Cells, rng: np.random.Generator
+) -> EqualCoverage:
+    """Share of the recorded cells that as many states of each dataset visit as the smaller one has."""
+    count = min(data.rows, aug.rows)
+    recorded = np.unique(cells.number_of(data.observations))
+
+    def share(part: Trajectories) -> float:
+        rows = sample_rows(np.arange(part.rows), count, rng)
+        return float(np.isin(recorded, cells.number_of(part.observations[rows])).mean())
+
+    return EqualCoverage(len(recorded), count, share(data), share(aug))
+
+
 def measure_reach(data: Trajectories, maze: Maze) -> Quantiles:
     """Path length in maze cells from where each trajectory starts to the farthest cell it visits."""
     cells = maze.cell_of(data.positions)
@@ -195,258 +212,32 @@ def measure_walls(data: Trajectories, maze: Maze) -> Walls:
     return Walls(float(inside.mean()), float(any_inside.mean()), float(crossing.mean()) if len(starts) else 0.0)
 
 
-# -------------------------------------------------------------------------------------------------------------- joins
-
-
 @dataclass(frozen=True)
-class StepLengths(Config):
-    """Lengths of steps at joins and inside segments, before and after refinement."""
+class Clearance(Config):
+    """Distance to walls, which a body keeps by its radius: no map tells it, but recorded states do."""
 
-    unrefined_joins: Distribution
-    refined_joins: Distribution
-    inside: Distribution  # inside segments, after refinement
-    recorded: Distribution  # inside segments, as the source recorded them
-    ratio: float | None  # median at refined joins over median inside segments; none where nothing moves
-
-
-@dataclass(frozen=True)
-class Joins(Config):
-    """The steps where one segment follows another."""
-
-    count: int  # joins measured
-    position: StepLengths  # in units of the position columns
-    state: StepLengths  # of whole observations, each column in its standard deviations
+    recorded_min: float  # of any recorded state
+    recorded_low: float  # its CLEARANCE_QUANTILE
+    augmented_min: float
+    augmented_low: float
+    nearer_than_any: float  # share of augmented states that are nearer to a wall than any recorded state
+    nearer_than_low: float  # share that are nearer than all but CLEARANCE_QUANTILE of the recorded states
 
 
-def join_rows(aug: Trajectories) -> tuple[Array, Array]:
-    """Rows of augmented data whose step to the next is a join, and those of all other steps.
-
-    Without lineage no step is known to be a join.
-    """
-    rows = aug.window_starts(2)
-    if aug.source is None:
-        return rows[:0], rows
-    jumps = aug.source[rows + 1] != aug.source[rows] + 1
-    return rows[jumps], rows[~jumps]
-
-
-def measure_joins(data: Trajectories, aug: Trajectories, columns: tuple[int, ...], scale: Normalizer) -> Joins | None:
-    """Compare steps at joins with steps inside segments; None without lineage or joins."""
-    source_rows, (at_joins, inside) = aug.source, join_rows(aug)
-    if source_rows is None or not len(at_joins) or not len(inside):
-        return None
-
-    def steps(chosen: list[int], units: Array) -> StepLengths:
-        def lengths(observations: Array, rows: Array, following: Array) -> Array:
-            change = observations[following][:, chosen] - observations[rows][:, chosen]
-            return np.linalg.norm(change / units, axis=1)
-
-        source, next_source = source_rows[:-1], source_rows[1:]
-        before = [lengths(data.observations, source[rows], next_source[rows]) for rows in (at_joins, inside)]
-        after = [lengths(aug.observations, rows, rows + 1) for rows in (at_joins, inside)]
-        medians = [float(np.median(values)) for values in after]
-        return StepLengths(
-            unrefined_joins=Distribution.of(before[0]),
-            refined_joins=Distribution.of(after[0]),
-            inside=Distribution.of(after[1]),
-            recorded=Distribution.of(before[1]),
-            ratio=medians[0] / medians[1] if medians[1] > 0 else None,
-        )
-
-    everything = list(range(data.observations.shape[1]))
-    return Joins(len(at_joins), steps(list(columns), np.ones(len(columns))), steps(everything, scale.std))
-
-
-@dataclass(frozen=True)
-class Repeats(Config):
-    """How much of the augmented data is repeated."""
-
-    trajectories: float  # share of trajectories whose source rows are those of an earlier one
-    segments: int  # distinct runs of source rows between joins
-    reused: float  # share of these that are used more than once
-
-
-def measure_repeats(aug: Trajectories) -> Repeats | None:
-    """Count trajectories and segments that come from the same source rows; None without lineage."""
-    if aug.source is None:
-        return None
-    first = np.concatenate([aug.offsets[:-1], join_rows(aug)[0] + 1])
-    first.sort()
-    last = np.append(first[1:], aug.rows) - 1
-    uses = np.unique(np.stack([aug.source[first], aug.source[last]]), axis=1, return_counts=True)[1]
-    runs = (aug.source[begin:end] for begin, end in zip(aug.offsets[:-1], aug.offsets[1:], strict=True))
-    distinct = {hashlib.blake2b(run.tobytes(), digest_size=16).digest() for run in runs}
-    return Repeats(1 - len(distinct) / len(aug), len(uses), float((uses > 1).mean()))
-
-
-@dataclass(frozen=True)
-class Nearest(Config):
-    """Distances to the nearest of some original states, from augmented states and from other original states."""
-
-    keys: int  # original states among which the nearest is searched
-    augmented_position: Quantiles  # in units of the position columns
-    original_position: Quantiles
-    augmented_state: Quantiles  # of whole observations, each column in its standard deviations
-    original_state: Quantiles
-
-
-def measure_nearest(
-    data: Trajectories,
-    aug: Trajectories,
-    columns: tuple[int, ...],
-    scale: Normalizer,
-    counts: tuple[int, int],
-    rng: np.random.Generator,
-) -> Nearest:
-    """Distances of augmented states to original ones; `counts` are the numbers of queries and of keys."""
-    held = min(counts[0], data.rows // 2)
-    drawn = rng.permutation(data.rows)[: held + counts[1]]
-    original, keys = data.observations[drawn[:held]], data.observations[drawn[held:]]
-    augmented = aug.observations[sample_rows(np.arange(aug.rows), counts[0], rng)]
-
-    def quantiles(view: Callable[[Array], Array]) -> tuple[Quantiles, Quantiles]:
-        index = SegmentIndex.build(view(keys), "exact", seed=0)
-        searched = (index.search(view(queries), 1)[0][:, 0] for queries in (augmented, original))
-        found = [Quantiles.of(distances) for distances in searched]
-        return found[0], found[1]
-
-    return Nearest(len(keys), *quantiles(lambda states: states[:, list(columns)]), *quantiles(scale.normalize))
-
-
-# ----------------------------------------------------------------------------------------------------------- dynamics
-
-
-@dataclass(frozen=True)
-class Dynamics(Config):
-    """Dynamic MSE: squared distance between the next state and where the simulator gets by the action."""
-
-    unrefined_joins: Distribution | None  # none without lineage
-    refined_joins: Distribution | None
-    inside: Distribution | None  # augmented steps that are not known to be joins
-    recorded: Distribution  # original steps and their actions: the floor that rounding leaves
-    relabelled: Distribution | None  # original steps by inverse dynamics: the floor that labelling leaves
-
-
-def measure_dynamics(
-    data: Trajectories, aug: Trajectories, inverse: InverseDynamics | None, count: int, rng: np.random.Generator
-) -> Dynamics | None:
-    """Dynamic MSE of at most `count` steps of each kind; None without actions, steps or the environment.
-
-    Steps over joins that are not refined have no actions of their own: they get those of the inverse dynamics, or those
-    of the refined step where there is no such model.
-    """
-    environment = simulator_of(data)
-    at_joins, inside = (sample_rows(rows, count, rng) for rows in join_rows(aug))
-    if environment is None or data.actions is None or aug.actions is None or not len(at_joins) + len(inside):
-        return None
-    seed_simulator(environment, rng)
-    rows = data.random_rows(2, count, rng)
-    recorded = data.windows(rows, 2)
-
-    def errors(pairs: Array, actions: Array) -> Distribution:
-        reached = simulate(environment, pairs[:, 0], actions, data.meta.quaternions)
-        return Distribution.of(np.square(reached - pairs[:, 1]).sum(axis=1))
-
-    unrefined = refined = None
-    if aug.source is not None and len(at_joins):
-        across = data.observations[np.stack([aug.source[at_joins], aug.source[at_joins + 1]], axis=1)]
-        unrefined = errors(across, inverse.label(across[:, 0], across[:, 1]) if inverse else aug.actions[at_joins])
-        refined = errors(aug.windows(at_joins, 2), aug.actions[at_joins])
-    return Dynamics(
-        unrefined_joins=unrefined,
-        refined_joins=refined,
-        inside=errors(aug.windows(inside, 2), aug.actions[inside]) if len(inside) else None,
-        recorded=errors(recorded, data.actions[rows]),
-        relabelled=errors(recorded, inverse.label(recorded[:, 0], recorded[:, 1])) if inverse else None,
+def measure_clearance(data: Trajectories, aug: Trajectories, maze: Maze) -> Clearance:
+    """How near to walls recorded and augmented states come; of all states."""
+    recorded, augmented = _clearances(data.positions, maze), _clearances(aug.positions, maze)
+    lowest, low = float(recorded.min()), float(np.quantile(recorded, CLEARANCE_QUANTILE))
+    return Clearance(
+        recorded_min=lowest,
+        recorded_low=low,
+        augmented_min=float(augmented.min()),
+        augmented_low=float(np.quantile(augmented, CLEARANCE_QUANTILE)),
+        nearer_than_any=float((augmented < lowest).mean()),
+        nearer_than_low=float((augmented < low).mean()),
     )
 
 
-def simulator_of(data: Trajectories) -> Any:
-    """The simulator whose states a dataset's observations are; None if there is none, or it is not installed."""
-    try:
-        environment = make_simulator(data.meta)
-    except BadInput:
-        return None
-    return environment if environment.get_ob().size == data.observations.shape[1] else None
-
-
-def simulate(environment: Any, states: Array, actions: Array, quaternions: tuple[int, ...] = ()) -> Array:
-    """Where the simulator gets from each state (B, O) by each action (B, A) in one step: (B, O) float64.
-
-    A state is qpos followed by qvel; qpos alone is at rest.
-    """
-    states = unit_quaternions(states.astype(np.float64), quaternions)
-    positions, velocities = environment.model.nq, environment.model.nv
-    reached = np.empty_like(states)
-    for number, (state, action) in enumerate(zip(states, actions.astype(np.float64), strict=True)):
-        environment.data.qacc_warmstart[:] = 0  # otherwise the solver would remember the row before
-        velocity = state[positions:] if len(state) > positions else np.zeros(velocities)
-        environment.set_state(state[:positions], velocity)
-        reached[number] = environment.step(action)[0]
-    return reached
-
-
-@dataclass(frozen=True)
-class Residual(Config):
-    """How well inverse dynamics predict recorded actions."""
-
-    transitions: int  # measured
-    held_out: bool  # from the validation twin, not from what the model was trained on
-    error: float  # mean squared error of an action's component
-    variance: float  # of the recorded components: the error of always predicting their mean
-
-
-def measure_residual(
-    data: Trajectories, inverse: InverseDynamics, held_out: bool, count: int, rng: np.random.Generator
-) -> Residual:
-    """Error of predicting recorded actions from the states before and after them."""
-    assert data.actions is not None
-    rows = data.random_rows(2, count, rng)
-    error = inverse.label(data.observations[rows], data.observations[rows + 1]) - data.actions[rows]
-    return Residual(count, held_out, float(np.square(error).mean()), float(data.actions[rows].var(axis=0).mean()))
-
-
-# -------------------------------------------------------------------------------------------------------- calibration
-
-
-@dataclass(frozen=True)
-class Calibration(Config):
-    """Latent distance against the length of the shortest path."""
-
-    pairs: int
-    near: float | None  # rank correlation (Spearman) of pairs at most NEAR_CELLS maze cells apart
-    all: float | None  # rank correlation of all pairs
-    path: tuple[float, ...]  # the middle of each bin of path lengths, one maze cell wide
-    mean: tuple[float, ...]  # latent distance in the bin
-    low: tuple[float, ...]  # its 10 % quantile
-    high: tuple[float, ...]  # its 90 % quantile
-
-
-def measure_calibration(
-    data: Trajectories, encoder: StateEncoder, maze: Maze, counts: tuple[int, int], rng: np.random.Generator
-) -> Calibration:
-    """Latent distance against path length, and their rank correlation, over all pairs of two samples of states."""
-    starts, goals = (data.observations[sample_rows(np.arange(data.rows), count, rng)] for count in counts)
-    columns = list(data.meta.position)
-    path = Geodesic(maze).distances(starts[:, columns], goals[:, columns])
-    latent = encoder.distance(encoder.encode(starts)[:, None], encoder.encode(goals)[None])
-    latent, path = latent[np.isfinite(path)], path[np.isfinite(path)]
-    bins = (path / maze.unit).astype(np.int64)
-    used = np.flatnonzero(np.bincount(bins) >= _MIN_PAIRS)
-    groups = [latent[bins == number] for number in used]
-    near = path <= NEAR_CELLS * maze.unit
-    return Calibration(
-        pairs=len(path),
-        near=_rank_correlation(path[near], latent[near]),
-        all=_rank_correlation(path, latent),
-        path=tuple(float(number + 0.5) * maze.unit for number in used),
-        mean=tuple(float(group.mean()) for group in groups),
-        low=tuple(float(np.quantile(group, 0.1)) for group in groups),
-        high=tuple(float(np.quantile(group, 0.9)) for group in groups),
-    )
-
-
-def _rank_correlation(first: Array, second: Array) -> float | None:
-    if len(first) < 2 or np.ptp(first) == 0 or np.ptp(second) == 0:
-        return None
-    return float(spearmanr(first, second).statistic)
+def _clearances(positions: Array, maze: Maze) -> Array:
+    blocks = range(0, len(positions), _BLOCK)
+    return np.concatenate([maze.clearance(positions[n : n + _BLOCK]) for n in blocks]).astype(np.float32)

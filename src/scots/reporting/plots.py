@@ -9,9 +9,13 @@ import numpy as np
 
 from scots.augmenters.embedding import StateEncoder
 from scots.data.inspection import position_columns
-from scots.data.trajectories import Array, Trajectories
+from scots.data.manifold import Manifold
+from scots.data.trajectories import Array, Meta, Trajectories
 from scots.reporting.augmentation import Walker, augmentation_of
+from scots.reporting.calibration import Calibration
 from scots.reporting.document import Picture
+from scots.reporting.dynamics import Dynamics
+from scots.reporting.lineage import Joins, StepLengths
 from scots.reporting.maps import (
     INK,
     draw_episodes,
@@ -22,7 +26,7 @@ from scots.reporting.maps import (
     save_figure,
     spread_out,
 )
-from scots.reporting.metrics import Calibration, Distribution, Dynamics, Joins, StepLengths, sample_rows
+from scots.reporting.metrics import Distribution, sample_rows
 from scots.reporting.quality import Quality, known_maze, with_position
 
 if TYPE_CHECKING:
@@ -35,6 +39,7 @@ _TRAJECTORIES = 8  # drawn as lines: more long ones would hide each other
 _SHORT, _SHORT_TRAJECTORIES = 10, 300  # trajectories of fewer states are dots from above, so more are drawn
 _MAP_STATES = 200_000  # drawn in each coverage map
 _MAP_BINS = 120
+_OFF_STATES = 20_000  # augmented states among which those off the data are drawn
 _DIRECTIONS = 6
 _STARTS = 1000  # walks among which those that start close together are looked for
 _BEFORE, _AFTER, _INSIDE, _RECORDED = "#d1495b", "#2e6f95", "#8fbcd4", "#9aa5b1"
@@ -51,6 +56,11 @@ CAPTIONS: dict[str, tuple[str, str]] = {
         "Share of the states in each small bin, on one colour scale for both. Positions that are filled on the left "
         "and blank on the right were lost.",
     ),
+    "off-data": (
+        "States off the data",
+        "Augmented positions that are farther from every recorded path than held-out recorded ones are. They should be "
+        "few, and nowhere dense: a band along the walls or between streets is what a planner would learn from.",
+    ),
     "joins": (
         "Length of steps",
         "Before refinement, steps across joins are longer than others; after it they should look like steps inside "
@@ -59,7 +69,8 @@ CAPTIONS: dict[str, tuple[str, str]] = {
     "dynamics": (
         "Dynamic MSE",
         "Squared distance between each next state and where the simulator gets by the labelled action. Augmented steps "
-        "should lie near recorded ones with labelled actions, and refined joins left of unrefined ones.",
+        "should lie near recorded ones with labelled actions, and refined joins left of unrefined ones. By place "
+        "in the segment, 0 is the join; where recorded states are kept with their actions, the curve falls to theirs.",
     ),
     "calibration": (
         "Latent distance and path length",
@@ -97,6 +108,8 @@ def report_figures(
     made, data = augmentation_of(data, aug), with_position(data, aug)
     encoder = encoder or made.encoder
     figures = {"trajectories": trajectories_figure(data, aug), "coverage": coverage_figure(data, aug)}
+    if quality.on_data.off_positions > 0:
+        figures["off-data"] = off_data_figure(data, aug)
     if quality.joins:
         figures["joins"] = joins_figure(quality.joins)
     if quality.dynamics:
@@ -149,6 +162,23 @@ def coverage_figure(data: Trajectories, aug: Trajectories) -> Figure:
 def _sample_points(data: Trajectories, columns: tuple[int, ...]) -> Array:
     rows = sample_rows(np.arange(data.rows), _MAP_STATES, np.random.default_rng(0))
     return points_of_rows(data, columns, rows)
+
+
+def off_data_figure(data: Trajectories, aug: Trajectories) -> Figure:
+    """Recorded positions, and the augmented ones among a sample that lie off them."""
+    positions = tuple(range(len(data.meta.position)))
+    manifold = Manifold.of(Trajectories(data.positions, data.offsets, meta=Meta(position=positions)))
+    rows = sample_rows(np.arange(aug.rows), _OFF_STATES, np.random.default_rng(0))
+    off = rows[~manifold.position_is_on(aug.observations[rows][:, list(data.meta.position)])]
+    figure, (axes,) = _panels(1)
+    columns = data.meta.position[:2]
+    recorded = points_of_rows(data, columns, sample_rows(np.arange(data.rows), _OFF_STATES, np.random.default_rng(0)))
+    axes.scatter(recorded[:, 0], recorded[:, 1], s=1.5, color=_INSIDE, linewidths=0, zorder=1, label="recorded")
+    drawn, label = points_of_rows(aug, columns, off), f"augmented, off the data ({len(off) / len(rows):.1%})"
+    axes.scatter(drawn[:, 0], drawn[:, 1], s=4, color=_BEFORE, linewidths=0, zorder=2, label=label)
+    _finish_maps([axes], data, columns)
+    figure.legend(loc="outside lower center", ncols=2, fontsize=9, frameon=False, markerscale=3)
+    return _titled(figure, f"{len(off):,} of {len(rows):,} augmented positions lie off the data")
 
 
 def novelty_figure(data: Trajectories, walker: Walker) -> Figure:
@@ -236,11 +266,33 @@ def calibration_figure(calibration: Calibration) -> Figure:
 
 
 def dynamics_figure(dynamics: Dynamics) -> Figure:
-    """Dynamic MSE of each kind of step that was measured."""
-    figure, (axes,) = _panels(1)
-    _draw_kinds(axes, dynamics, "augmented, not at joins")
-    _finish_histogram(axes, "Dynamic MSE")
+    """Dynamic MSE of each kind of step that was measured and, if it is known, by place in the segment."""
+    figure, panels = _panels(2 if dynamics.places else 1)
+    _draw_kinds(panels[0], dynamics, "augmented, not at joins")
+    _finish_histogram(panels[0], "Dynamic MSE")
+    if dynamics.places:
+        _draw_places(panels[1], dynamics)
     return _titled(figure, "Squared distance from where the simulator gets to the next state")
+
+
+def _draw_places(axes: Axes, dynamics: Dynamics) -> None:
+    """Medians by steps after the join, between those of unrefined joins and the floors of recorded steps."""
+    label = f"augmented steps ({np.mean(dynamics.places):.2g} on average)"
+    axes.plot(dynamics.places, "o-", color=_AFTER, markersize=4, linewidth=1.6, label=label, zorder=3)
+    for field, colour, label in (
+        ("unrefined_joins", _BEFORE, "joins before refinement"),
+        ("relabelled", INK, "recorded, with labelled actions"),
+        ("recorded", _RECORDED, "recorded"),
+    ):
+        if (found := getattr(dynamics, field)) is not None:
+            axes.axhline(found.quantiles.median, color=colour, linestyle="--", linewidth=1.3, label=label)
+    axes.set_yscale("symlog", linthresh=1e-6 * dynamics.one_step or 1e-12)  # kept steps have next to no error
+    low, high = axes.get_ylim()
+    axes.set_ylim(min(low, -1e-7 * dynamics.one_step), high * 100)  # room for the legend
+    axes.set_xlabel("steps after the join", color=INK)
+    axes.set_ylabel("median Dynamic MSE", color=INK)
+    axes.legend(fontsize=8, loc="upper left", frameon=False)
+    _plain(axes)
 
 
 def joins_figure(joins: Joins) -> Figure:
@@ -259,11 +311,12 @@ def _draw_kinds(axes: Axes, steps: StepLengths | Dynamics, inside: str) -> None:
         ("unrefined_joins", _BEFORE, True, "joins before refinement"),
         ("refined_joins", _AFTER, True, "joins after refinement"),
         ("inside", _INSIDE, False, inside),
+        ("generated", _INSIDE, False, "with a generated state, not at joins"),
         ("relabelled", INK, False, "recorded, with labelled actions"),
         ("recorded", _RECORDED, False, "recorded"),
     ):
         found: Distribution | None = getattr(steps, field, None)
-        if found is not None:
+        if found is not None and not (field == "inside" and getattr(steps, "generated", None)):
             label = f"{label} (median {found.quantiles.median:.2g})"
             style: dict[str, Any] = {"alpha": 0.6, "zorder": 2} if filled else {"linewidth": 1.8, "zorder": 3}
             shares = np.array(found.counts) / found.quantiles.count

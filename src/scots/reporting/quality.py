@@ -16,37 +16,34 @@ from scots.data.inspection import position_columns
 from scots.data.trajectories import Normalizer, Trajectories
 from scots.datasets import data_path, load
 from scots.envs.maze import Maze, maze_of
-from scots.reporting.augmentation import AugmentationSettings, augmentation_of
+from scots.reporting.augmentation import Augmentation, AugmentationSettings, augmentation_of
+from scots.reporting.calibration import Calibration, measure_calibration
+from scots.reporting.dynamics import Dynamics, Residual, measure_dynamics, measure_residual
+from scots.reporting.fidelity import Motion, OnData, measure_motion, measure_on_data
+from scots.reporting.lineage import Joins, Kept, Repeats, measure_joins, measure_kept, measure_repeats
 from scots.reporting.metrics import (
-    Calibration,
     Cells,
-    Dynamics,
-    Joins,
-    Nearest,
+    Clearance,
+    EqualCoverage,
     Quantiles,
-    Repeats,
-    Residual,
     Visits,
     Walls,
     grid_cells,
     latent_cells,
     maze_cells,
-    measure_calibration,
-    measure_dynamics,
-    measure_joins,
-    measure_nearest,
+    measure_clearance,
+    measure_equal_coverage,
     measure_reach,
-    measure_repeats,
-    measure_residual,
     measure_visits,
     measure_walls,
     sample_trajectories,
 )
+from scots.reporting.verdict import Evidence, Verdict, judge
 
 FINE_PARTS = 8  # parts of a cell's side in the fine grid
 _SAMPLE_STATES = 200_000  # of whole trajectories, from the original and from the augmented data
-_SIMULATED_STEPS = 2000  # of each kind
-_NEAREST_QUERIES, _NEAREST_KEYS = 2000, 100_000
+_SIMULATED_STEPS = (2000, 100)  # of each kind, and at each place of a segment
+_COMPARED_STATES = 100_000  # of each dataset, compared with the other
 _RESIDUAL_TRANSITIONS = 20_000
 _CALIBRATION_STATES = (200, 500)  # each of the first with each of the second
 
@@ -74,13 +71,18 @@ class Quality(Config):
     augmentation: AugmentationSettings
     sample_seed: int  # of the samples that were measured
     origin: str  # of the augmented data, step by step
+    verdict: Verdict
     original: Summary
     augmented: Summary
+    on_data: OnData
+    coverage: EqualCoverage  # of the fine cells
+    clearance: Clearance | None  # none without a maze
+    motion: Motion | None
+    kept: Kept | None  # none without lineage
     joins: Joins | None  # none without lineage or if nothing was joined
     dynamics: Dynamics | None
     residual: Residual | None  # of the inverse dynamics that labelled the actions
     repeats: Repeats | None  # none without lineage
-    nearest: Nearest
     calibration: Calibration | None
 
     def __repr__(self) -> str:
@@ -101,29 +103,51 @@ def measure_quality(
     data = with_position(data, aug)
     aug = aug.with_meta(position=data.meta.position)
     columns, maze = data.meta.position[:2], known_maze(data)
-    scale = Normalizer.fit(data.observations)
     original = sample_trajectories(data, _SAMPLE_STATES, seeds.stream("sample original"))
     augmented = sample_trajectories(aug, _SAMPLE_STATES, seeds.stream("sample augmented"))
-    if maze:
-        grids = [maze_cells(maze, columns, parts) for parts in (1, FINE_PARTS)]
-    else:
-        grids = [grid_cells(data, columns, parts) for parts in (1, FINE_PARTS)]
+    grids = [maze_cells(maze, columns, n) if maze else grid_cells(data, columns, n) for n in (1, FINE_PARTS)]
     latent = latent_cells(original, encoder, seed) if encoder else None
+    evidence = _evidence(data, aug, augmented, grids[1], maze, made, seeds)
     return Quality(
         dataset=data.meta.dataset,
         augmentation=made.settings,
         sample_seed=seed,
         origin=aug.meta.origin,
+        verdict=judge(evidence),
         original=_summary(data, original, grids, latent, maze),
         augmented=_summary(aug, augmented, grids, latent, maze),
-        joins=measure_joins(data, augmented, columns, scale),
-        dynamics=measure_dynamics(data, augmented, made.inverse, _SIMULATED_STEPS, seeds.stream("dynamics")),
-        residual=_residual(data, made.inverse, seeds.stream("residual")),
+        on_data=evidence.on_data,
+        coverage=evidence.coverage,
+        clearance=evidence.clearance,
+        motion=evidence.motion,
+        kept=evidence.kept,
+        joins=measure_joins(data, augmented, columns, Normalizer.fit(data.observations)),
+        dynamics=evidence.dynamics,
+        residual=evidence.residual,
         repeats=measure_repeats(aug),
-        nearest=measure_nearest(
-            data, augmented, columns, scale, (_NEAREST_QUERIES, _NEAREST_KEYS), seeds.stream("nearest")
-        ),
         calibration=_calibration(data, encoder, maze, seeds.stream("calibration")),
+    )
+
+
+def _evidence(
+    data: Trajectories,
+    aug: Trajectories,
+    sampled: Trajectories,
+    fine: Cells,
+    maze: Maze | None,
+    made: Augmentation,
+    seeds: Seeds,
+) -> Evidence:
+    """What the verdict rests on; what needs lineage or a simulator is measured on whole trajectories of a sample."""
+    segment = made.settings.segment
+    return Evidence(
+        on_data=measure_on_data(data, aug, _COMPARED_STATES, seeds.stream("on data")),
+        coverage=measure_equal_coverage(data, aug, fine, seeds.stream("coverage")),
+        clearance=measure_clearance(data, aug, maze) if maze else None,
+        motion=measure_motion(data, aug, _COMPARED_STATES, seeds.stream("motion")),
+        dynamics=measure_dynamics(data, sampled, made.inverse, _SIMULATED_STEPS, seeds.stream("dynamics"), segment),
+        kept=measure_kept(data, sampled, segment),
+        residual=_residual(data, made.inverse, seeds.stream("residual")),
     )
 
 

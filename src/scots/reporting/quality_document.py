@@ -6,22 +6,20 @@ import shlex
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from scots.core.versions import code_version, now, package_versions
 from scots.data.trajectories import Meta
 from scots.datasets.specs import spec_of_meta
-from scots.reporting.document import Commands, Document, Facts, Paragraph, Picture, Section, TableBlock, short_number
-from scots.reporting.metrics import NEAR_CELLS, Distribution, Dynamics, Nearest, Quantiles, Visits
-from scots.reporting.quality import FINE_PARTS, Quality, Summary
-
-_KINDS = {  # of steps, by the name of their field
-    "unrefined_joins": "joins, before refinement",
-    "refined_joins": "joins, after refinement",
-    "inside": "augmented, not at joins",
-    "recorded": "recorded",
-    "relabelled": "recorded, with labelled actions",
-}
+from scots.reporting.calibration import NEAR_CELLS
+from scots.reporting.document import Commands, Document, Facts, Paragraph, Picture, Section, short_number
+from scots.reporting.dynamics import Dynamics
+from scots.reporting.quality import Quality
+from scots.reporting.quality_tables import (
+    both_datasets_table,
+    motion_table,
+    on_data_table,
+    steps_tables,
+    verdict_table,
+)
 
 
 def quality_document(
@@ -31,7 +29,9 @@ def quality_document(
     before, after = quality.original, quality.augmented
     profile = quality.augmentation.profile
     scale = f" at profile {profile}" if profile else ""
+    reasons = "; ".join(quality.verdict.reasons)
     lead = (
+        f"{reasons[:1].upper()}{reasons[1:]}. "
         f"{after.trajectories:,} trajectories of about {after.states / after.trajectories:,.0f} states, made from "
         f"{before.trajectories:,} of about {before.states / before.trajectories:,.0f}{scale}. Arrows lead from the "
         "original to the augmented data or, at joins, from before to after refinement."
@@ -39,32 +39,43 @@ def quality_document(
     intro = "Look closer, augment again with other choices, or learn to plan from the augmented data:"
     sections = [
         Section("Summary", [Facts(quality_facts(quality))]),
+        Section("What the verdict rests on", [verdict_table(quality.verdict)]),
         Section("Figures", pictures),
-        Section("Both datasets", [_both_datasets(before, after)]),
-        Section("Steps", _steps(quality)),
-        Section("Distance to recorded states", [_nearest(quality.nearest)]),
+        Section("Both datasets", [both_datasets_table(quality)]),
+        Section("Distance to recorded states", [on_data_table(quality.on_data)]),
+        Section("Motion", [motion_table(quality.motion)] if quality.motion else []),
+        Section("Steps", steps_tables(quality)),
         Section("Models and repeats", [Facts(details)] if (details := _details(quality)) else []),
         Section("How it was made", [Facts(_provenance(quality))]),
         Section("Next", [Paragraph(intro), Commands(commands)] if commands else []),
     ]
-    return Document(f"Augmented data: {quality.dataset or name}", lead, sections)
+    return Document(f"Augmented {quality.dataset or name}: {quality.verdict.headline}", lead, sections)
 
 
 def quality_facts(quality: Quality) -> dict[str, str]:
     """The few numbers that matter most, by name; what was not measured is left out."""
-    before, after, facts = quality.original, quality.augmented, {}
-    facts["cells visited"] = f"{before.cells.share:.0%} → {after.cells.share:.0%}"
-    spreads = before.cells.per_trajectory, after.cells.per_trajectory
-    facts["cells per trajectory"] = f"{spreads[0].median:.0f} → {spreads[1].median:.0f}"
-    if before.reach and after.reach:
-        facts["reach in maze cells"] = f"{before.reach.median:.0f} → {after.reach.median:.0f}"
+    before, after, on = quality.original, quality.augmented, quality.on_data
+    facts = {"verdict": quality.verdict.headline}
+    facts["states off the data"] = f"{on.recorded_off:.1%} → {on.off:.1%}"
+    if on.off != on.off_positions:
+        facts["positions off the data"] = f"{on.recorded_off_positions:.1%} → {on.off_positions:.1%}"
+    if quality.clearance:
+        facts["nearer to walls than any original"] = f"{quality.clearance.nearer_than_any:.2%}"
+    facts |= _dynamics_fact(quality.dynamics) if quality.dynamics else {}
+    if quality.kept:
+        facts["states as recorded"] = f"{quality.kept.states:.0%}"
     if quality.joins:
         steps = quality.joins.position
         medians = [kind.quantiles.median for kind in (steps.unrefined_joins, steps.refined_joins, steps.inside)]
         facts[f"step length at joins ({medians[2]:.3g} inside)"] = f"{medians[0]:.3g} → {medians[1]:.3g}"
-    facts |= _dynamics_fact(quality.dynamics) if quality.dynamics else {}
+    facts["original fine cells visited, equal numbers"] = (
+        f"{quality.coverage.original:.0%} → {quality.coverage.augmented:.0%}"
+    )
+    spreads = before.cells.per_trajectory, after.cells.per_trajectory
+    facts["cells per trajectory"] = f"{spreads[0].median:.0f} → {spreads[1].median:.0f}"
+    if before.reach and after.reach:
+        facts["reach in maze cells"] = f"{before.reach.median:.0f} → {after.reach.median:.0f}"
     if before.walls and after.walls:
-        facts["states inside walls"] = f"{before.walls.states:.3%} → {after.walls.states:.3%}"
         facts["steps through walls"] = f"{before.walls.steps:.3%} → {after.walls.steps:.3%}"
     if quality.repeats:
         facts["repeated trajectories"] = f"{quality.repeats.trajectories:.2%}"
@@ -79,7 +90,11 @@ def _dynamics_fact(dynamics: Dynamics) -> dict[str, str]:
         name, pair = "Dynamic MSE", (dynamics.recorded, dynamics.inside)
     else:
         return {}
-    return {name: " → ".join(short_number(kind.quantiles.median) for kind in pair)}
+    floor = short_number((dynamics.relabelled or dynamics.recorded).quantiles.median)
+    return {
+        name: " → ".join(short_number(kind.quantiles.median) for kind in pair),
+        f"Dynamic MSE per step (floor {floor})": short_number(dynamics.typical),
+    }
 
 
 def next_commands(data: str, aug: str, meta: Meta) -> list[str]:
@@ -102,80 +117,18 @@ def next_commands(data: str, aug: str, meta: Meta) -> list[str]:
     return [shlex.join(["scots", *words]) for words in commands]
 
 
-# -------------------------------------------------------------------------------------------------------------- tables
-
-
-def _both_datasets(before: Summary, after: Summary) -> TableBlock:
-    """Both datasets side by side; what was not measured is left out."""
-    rows = [
-        ("trajectories", f"{before.trajectories:,}", f"{after.trajectories:,}"),
-        ("states", f"{before.states:,}", f"{after.states:,}"),
-        ("sampled states", f"{before.sampled_states:,}", f"{after.sampled_states:,}"),
-    ]
-    grids = {
-        "cells": (before.cells, after.cells),
-        "fine cells": (before.fine, after.fine),
-        "latent cells": (before.latent, after.latent),
-    }
-    for label, (first, second) in grids.items():
-        if first and second:
-            rows.append((f"{label} visited", _visited(first), _visited(second)))
-            rows.append((f"{label}, entropy of visits in nats", _entropy(first), _entropy(second)))
-            rows.append((f"{label} per trajectory", _range(first.per_trajectory), _range(second.per_trajectory)))
-    if before.reach and after.reach:
-        rows.append(("reach in maze cells", _range(before.reach), _range(after.reach)))
-    if before.walls and after.walls:
-        first_walls, second_walls = before.walls, after.walls
-        rows += [
-            ("states inside walls", f"{first_walls.states:.3%}", f"{second_walls.states:.3%}"),
-            ("trajectories with such states", f"{first_walls.trajectories:.1%}", f"{second_walls.trajectories:.1%}"),
-            ("steps through walls", f"{first_walls.steps:.3%}", f"{second_walls.steps:.3%}"),
-        ]
-    caption = (
-        f"Cells are those of the maze, or of a grid over the positions; fine cells divide each side by {FINE_PARTS}, "
-        "latent cells are clusters of latents. Reach is the length of the path from a trajectory's start to the "
-        "farthest cell it visits. Per trajectory and reach: median (10 to 90 %). Latent cells, reach and walls are "
-        "measured on the sampled states."
-    )
-    return TableBlock(("", "original", "augmented"), rows, caption)
-
-
-def _steps(quality: Quality) -> list[TableBlock]:
-    """Lengths and Dynamic MSE of each kind of step, as far as they were measured."""
-    measured: dict[str, object] = {}
-    if quality.joins:
-        measured["length in position"] = quality.joins.position
-        measured["length in normalised state"] = quality.joins.state
-    if quality.dynamics:
-        measured["Dynamic MSE"] = quality.dynamics
-    if not measured:
-        return []
-    rows = []
-    for field, title in _KINDS.items():
-        found = [getattr(kinds, field, None) for kinds in measured.values()]
-        if any(found):
-            rows.append((title, *map(_median, found)))
-    caption = "Median and, in brackets, the 90 % quantile: a median alone hides the few steps that no action can make."
-    return [TableBlock(("step", *measured), rows, caption)]
-
-
-def _nearest(nearest: Nearest) -> TableBlock:
-    rows = []
-    for label, augmented, original in (
-        ("position", nearest.augmented_position, nearest.original_position),
-        ("normalised state", nearest.augmented_state, nearest.original_state),
-    ):
-        rows.append((f"{label}, median", f"{original.median:.3g}", f"{augmented.median:.3g}"))
-        rows.append((f"{label}, 99 % quantile", f"{original.p99:.3g}", f"{augmented.p99:.3g}"))
-    caption = (
-        f"To the nearest of {nearest.keys:,} original states, from augmented states and from original states that are "
-        "not among them."
-    )
-    return TableBlock(("", "original", "augmented"), rows, caption)
+# ------------------------------------------------------------------------------------------------------------- details
 
 
 def _details(quality: Quality) -> dict[str, str]:
     facts = {}
+    if quality.kept:
+        kept = quality.kept
+        facts["states as recorded"] = f"{kept.states:.1%}"
+        if kept.actions is not None:
+            facts["transitions with their recorded actions"] = f"{kept.actions:.1%}"
+        if kept.own_continuation is not None:
+            facts["joins that went on in the same episode"] = f"{kept.own_continuation:.1%}"
     if quality.residual:
         error, where = quality.residual, "held-out" if quality.residual.held_out else "training"
         facts["inverse dynamics"] = f"error {error.error:.3g} of variance {error.variance:.3g} on {where} data"
@@ -205,32 +158,18 @@ def _provenance(quality: Quality) -> dict[str, object]:
     return {name: value for name, value in facts.items() if value is not None}
 
 
-def _median(found: Distribution | None) -> str:
-    return f"{short_number(found.quantiles.median)} ({short_number(found.quantiles.p90)})" if found else "-"
-
-
-def _visited(grid: Visits) -> str:
-    return f"{grid.visited:,} of {grid.cells:,} ({grid.share:.1%})"
-
-
-def _entropy(grid: Visits) -> str:
-    return f"{grid.entropy:.2f} of {np.log(grid.cells):.2f}"
-
-
-def _range(spread: Quantiles) -> str:
-    return f"{spread.median:.0f} ({spread.p10:.0f} to {spread.p90:.0f})"
-
-
 # --------------------------------------------------------------------------------------------------------------- rows
 
 
 def quality_row(quality: Quality) -> dict[str, Any]:
     """How the data was made and the few numbers that runs are compared by; what was not measured is None."""
-    row: dict[str, Any] = {"dataset": quality.dataset, **quality.augmentation.to_dict()}
+    verdict = {"verdict": quality.verdict.label, "reasons": list(quality.verdict.reasons)}
+    row: dict[str, Any] = {"dataset": quality.dataset, **quality.augmentation.to_dict(), **verdict}
     for side, summary in (("original", quality.original), ("augmented", quality.augmented)):
         row |= {
             f"{side}_trajectories": summary.trajectories,
             f"{side}_states": summary.states,
+            f"{side}_sampled_states": summary.sampled_states,
             f"{side}_cells": summary.cells.share,
             f"{side}_fine_cells": summary.fine.share,
             f"{side}_cells_per_trajectory": summary.cells.per_trajectory.median,
@@ -245,7 +184,7 @@ def quality_row(quality: Quality) -> dict[str, Any]:
         **_dynamics_row(measured),
         "inverse_dynamics_error": quality.residual.error if quality.residual else None,
         "repeated_trajectories": quality.repeats.trajectories if quality.repeats else None,
-        "nearest_state": quality.nearest.augmented_state.median,
+        **_fidelity_row(quality),
         "rank_correlation_near": found.near if found else None,
         "rank_correlation": found.all if found else None,
     }
@@ -253,10 +192,39 @@ def quality_row(quality: Quality) -> dict[str, Any]:
     return {**row, "versions": versions, "commit": code_version(), "date": now()}
 
 
-def _dynamics_row(dynamics: Dynamics | None) -> dict[str, float | None]:
+def _fidelity_row(quality: Quality) -> dict[str, Any]:
+    """Which states lie on the data, how near to walls, how they move, and how many are recorded ones."""
+    on, walls, kept, motion = quality.on_data, quality.clearance, quality.kept, quality.motion
+    return {
+        "compared_states": on.states,
+        "off_data": on.off,
+        "off_data_positions": on.off_positions,
+        "off_data_recorded": on.recorded_off,
+        "off_data_positions_recorded": on.recorded_off_positions,
+        "recall": on.recall,
+        "nearer_to_walls_than_recorded": walls.nearer_than_any if walls else None,
+        "equal_states": quality.coverage.states,
+        "original_fine_cells_equal": quality.coverage.original,
+        "augmented_fine_cells_equal": quality.coverage.augmented,
+        "step_length_ks": motion.step_length.ks if motion else None,
+        "recorded_states": kept.states if kept else None,
+        "recorded_transitions": kept.actions if kept else None,
+        "own_continuation": kept.own_continuation if kept else None,
+        "join_gap": kept.gap if kept else None,
+        "join_gap_refined": kept.refined_gap if kept else None,
+    }
+
+
+def _dynamics_row(dynamics: Dynamics | None) -> dict[str, Any]:
     """Median and 90 % quantile of the Dynamic MSE of each kind of step: a median can hide a long tail."""
-    row: dict[str, float | None] = {}
-    for name in ("unrefined_joins", "refined_joins", "inside", "recorded"):
+    row: dict[str, Any] = {
+        "dynamic_mse_per_step": dynamics and dynamics.typical,
+        "dynamic_mse_mean": dynamics and dynamics.whole,
+        "dynamic_mse_places": dynamics and list(dynamics.places),
+        "dynamic_mse_groups": dynamics and dynamics.groups,
+        "one_step_square": dynamics and dynamics.one_step,
+    }
+    for name in ("unrefined_joins", "refined_joins", "inside", "generated", "kept", "recorded", "relabelled"):
         kind = getattr(dynamics, name, None)
         row |= {
             f"dynamic_mse_{name}": kind and kind.quantiles.median,

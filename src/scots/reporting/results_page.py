@@ -16,8 +16,8 @@ from scots.experiments.pipeline import EPISODES
 from scots.experiments.recipe import Recipe
 from scots.experiments.tables import TABLES, ResultTable
 from scots.reporting.augmentation import AugmentationSettings, augment_command
+from scots.reporting.calibration import NEAR_CELLS
 from scots.reporting.document import Block, Commands, Document, Paragraph, Section, TableBlock, short_number
-from scots.reporting.metrics import NEAR_CELLS
 from scots.reporting.rows import EVALUATION_KEY, PLANS_KEY, QUALITY_KEY, Row, identity, newest, read_rows
 from scots.reporting.success import comparison_table, rows_of
 
@@ -210,7 +210,7 @@ code. Arrows lead from the original to the augmented data or, at joins, from bef
 divides the median length of refined steps at joins by that inside segments. Dynamic MSE is the squared distance between
 the next state and the state the simulator reaches under the labelled action: its median, and its 90 % quantile in
 brackets. The rank correlation is that of latent distance with the length of the shortest path, for pairs of states at
-most {NEAR_CELLS} maze cells apart."""
+most {NEAR_CELLS} maze cells apart. [report.md](report.md) says what the other measures are."""
 
 _QUALITY_COLUMNS: dict[str, Callable[[Row], str]] = {
     "dataset": lambda row: f"{row['dataset']}",
@@ -218,6 +218,10 @@ _QUALITY_COLUMNS: dict[str, Callable[[Row], str]] = {
     "profile": lambda row: f"{row['profile'] or '-'}",
     "seed": lambda row: _number(row["seed"], "{}"),
     "commit": lambda row: f"{row['commit'][:7]}",
+    "verdict": lambda row: row.get("verdict") or "-",
+    "off the data": lambda row: _number(row.get("off_data"), "{:.1%}"),
+    "nearer to walls": lambda row: _number(row.get("nearer_to_walls_than_recorded"), "{:.2%}"),
+    "recorded states": lambda row: _number(row.get("recorded_states"), "{:.0%}"),
     "trajectories": lambda row: _pair(row, "trajectories", "{:,}"),
     "states": lambda row: _pair(row, "states", "{:,}"),
     "cells visited": lambda row: _pair(row, "cells", "{:.0%}"),
@@ -228,9 +232,10 @@ _QUALITY_COLUMNS: dict[str, Callable[[Row], str]] = {
         f"{_dynamic_mse(row, 'unrefined_joins')} → {_dynamic_mse(row, 'refined_joins')}"
     ),
     "Dynamic MSE inside": lambda row: _dynamic_mse(row, "inside"),
+    "Dynamic MSE per step": lambda row: _number(row.get("dynamic_mse_per_step"), "{:.2g}"),
     "rank correlation": lambda row: _number(row["rank_correlation_near"], "{:.3f}"),
 }
-"""Columns of the quality table: title -> cell of a row."""
+"""Columns of the quality table: title -> cell of a row. Columns that no row fills are left out: old rows lack some."""
 
 
 def _number(value: float | None, pattern: str) -> str:
@@ -265,8 +270,10 @@ def _quality_commands(rows: Sequence[Row]) -> list[str]:
 def _quality(rows: Sequence[Row]) -> list[Block]:
     """The rows of each dataset together, in the order they were measured."""
     ordered = sorted(rows, key=lambda row: str(row["dataset"]))
-    lines = [[cell(row) for cell in _QUALITY_COLUMNS.values()] for row in ordered]
-    return [Commands(_quality_commands(ordered)), TableBlock([*_QUALITY_COLUMNS], lines), Paragraph(_QUALITY_NOTE)]
+    columns = {title: [cell(row) for row in ordered] for title, cell in _QUALITY_COLUMNS.items()}
+    filled = {title: cells for title, cells in columns.items() if set(cells) != {"-"}}
+    table = TableBlock([*filled], list(zip(*filled.values(), strict=True)))
+    return [Commands(_quality_commands(ordered)), table, Paragraph(_QUALITY_NOTE)]
 
 
 # --------------------------------------------------------------------------------------------------------------- pages

@@ -1,0 +1,259 @@
+"""Ways to repair joins, measured against each other on the same stitched trajectories of a dataset.
+
+    python benchmarks/joins.py antmaze-medium-stitch-v0 [--keep results/joins.jsonl]
+    python benchmarks/joins.py --streets        # street tracks, made here, scored by their map
+    python benchmarks/joins.py --smoke          # the toy at a tiny size, only to see that it runs
+
+- unrefined: segments as they are
+- fade: the gap at the join is added to the next states, less and less; no network
+- whole: all states between the ends of a segment are made (the paper)
+- renoised t: whole segments, but the solver starts from the recorded segment, noised to time t
+- held m: whole segments, but recorded states stay from the m-th after the join on; the network is not trained for it
+- local m, context c: m states around the join are made by a network that was trained on such windows
+
+All networks have the same size and training. Dynamic MSE is the median by steps after the join: at the join, and the
+average of all places of a segment. Off the data is the share of the made states that lie off the recorded ones.
+"""
+
+import argparse
+import json
+import os
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from scots.augmenters import AUGMENTERS
+from scots.augmenters.refinement import (
+    InverseDynamics,
+    RefinementConfig,
+    Stitcher,
+    label_actions,
+    refine,
+    unit_quaternions,
+)
+from scots.augmenters.scots import ScotsConfig, prepare, segments_folder
+from scots.augmenters.stitching import Segments, assemble, walk
+from scots.core.config import Seeds
+from scots.core.files import append_rows
+from scots.core.versions import code_version, now
+from scots.data.manifold import Manifold
+from scots.data.trajectories import Array, Trajectories, offsets_from_lengths
+from scots.datasets import load, streets, toy
+from scots.datasets.specs import spec_of
+from scots.models import diffusion
+from scots.models.cache import load_or_train
+from scots.reporting.dynamics import measure_dynamics
+
+SEED = 0
+FADE = 8  # states over which the gap at a join fades
+RENOISED = (0.05, 0.2, 0.5)
+HELD = (5, 7, 9)
+LOCAL = ((5, 3), (7, 1), (7, 3))  # states made, and context
+
+Repair = Callable[[Array, Array, int], tuple[Array, Array]]
+"""States (T, O) and source rows (T,) of a trajectory, and its number -> repaired states and which were made (T,)."""
+
+
+@dataclass(frozen=True)
+class Study:
+    """A dataset, trajectories stitched from it, and what measures them."""
+
+    data: Trajectories
+    config: ScotsConfig
+    rows: Array  # (B, T)
+    manifold: Manifold
+    inverse: InverseDynamics | None
+
+    def measure(self, repair: Repair, *, keep_actions: bool) -> dict[str, Any]:
+        """Repair all trajectories and measure what became of them."""
+        begin = time.process_time()
+        found = [repair(self.data.observations[own], own, number) for number, own in enumerate(self.rows)]
+        seconds = time.process_time() - begin
+        states, made = (np.stack([part[n] for part in found]) for n in (0, 1))
+        row = {
+            "made": float((made > 0).mean()),
+            "off_data": _share(~self.manifold.is_on(states[made > 0])),
+            "states_per_second": round(self.rows.size / max(seconds, 1e-9)),
+        }
+        if self.data.meta.columns == streets.META.columns:
+            off = ~streets.Streets().on_street(states.reshape(-1, states.shape[2])[:, :2])
+            row |= {"off_street": _share(off), "off_street_made": _share(off[(made > 0).ravel()])}
+        return row | self._dynamics(states, made, keep_actions)
+
+    def _dynamics(self, states: Array, made: Array, keep_actions: bool) -> dict[str, float]:
+        if self.inverse is None:
+            return {}
+        actions = [
+            label_actions(*parts, self.data.actions, self.inverse, keep_actions)
+            for parts in zip(states, self.rows, made > 0, strict=True)
+        ]
+        flat = {"observations": states, "actions": np.stack(actions), "source": self.rows, "generated": made}
+        aug = Trajectories(
+            offsets=offsets_from_lengths([states.shape[1]] * len(states)),
+            meta=self.data.meta,
+            **{name: values.reshape(-1, *values.shape[2:]) for name, values in flat.items()},
+        )
+        rng, segment = np.random.default_rng(SEED), self.config.stitching.segment
+        found = measure_dynamics(self.data, aug, self.inverse, (1000, 300), rng, segment)
+        if found is None:
+            return {}
+        places = list(found.places)
+        return {"join": places[0], "average": float(np.mean(places)), "places": [round(place, 3) for place in places]}
+
+
+def _share(flags: Array) -> float:
+    return float(flags.mean()) if len(flags) else 0.0
+
+
+def prepare_study(data: Trajectories, config: ScotsConfig, trajectories: int) -> Study:
+    prepare(data, config, SEED)
+    folder = segments_folder(config, data.fingerprint(), SEED)
+    walked = walk(Segments.load(folder), config.stitching, Seeds(SEED), range(trajectories))
+    rows = assemble(walked.segments, config.stitching.segment)
+    inverse = None
+    if data.actions is not None:
+        inverse = load_or_train(InverseDynamics, config.inverse, data, SEED, "inverse dynamics").eval()
+    return Study(data, config, rows, Manifold.load(folder / "manifold.npz"), inverse)
+
+
+# ------------------------------------------------------------------------------------------------------------- repairs
+
+
+def unrefined(states: Array, rows: Array, number: int) -> tuple[Array, Array]:
+    return states, np.zeros(len(rows), dtype=np.uint8)
+
+
+def fade(states: Array, rows: Array, number: int, observations: Array) -> tuple[Array, Array]:
+    faded, made = states.copy(), np.zeros(len(rows), dtype=np.uint8)
+    for join in np.flatnonzero(np.diff(rows) != 1):
+        gap = states[join] - observations[rows[join + 1] - 1]  # to the state that the next segment begins with
+        after = np.arange(1, FADE)
+        faded[join + after] += gap * (1 - after / FADE)[:, None]
+        made[join + after] = 1
+    return faded, made
+
+
+def generated(study: Study, refinement: RefinementConfig) -> Repair:
+    stitcher, quaternions = train_stitcher(study, refinement), study.data.meta.quaternions
+
+    def repair(states: Array, rows: Array, number: int) -> tuple[Array, Array]:
+        noise = torch.Generator().manual_seed(number)
+        return refine(states, rows, stitcher, refinement, noise, study.manifold.is_on, quaternions)
+
+    return repair
+
+
+def partly(study: Study, renoised: float | None = None, held: int | None = None) -> Repair:
+    """Whole segments by the network of whole segments: from a noised recorded segment, or with a recorded rest."""
+    stitcher, quaternions = train_stitcher(study, RefinementConfig()), study.data.meta.quaternions
+    tokens = stitcher.sizes["tokens"]
+
+    @torch.inference_mode()
+    def repair(states: Array, rows: Array, number: int) -> tuple[Array, Array]:
+        joins = np.flatnonzero(np.diff(rows) != 1)
+        windows = stitcher.scale(torch.from_numpy(states[joins[:, None] + np.arange(tokens)]))
+        line = diffusion.chord(diffusion.ends_of(windows, 1), tokens)
+        known = (windows - line) / stitcher.deviation
+        mask = diffusion.ends_mask(tokens).clone()
+        mask[slice(held + 1 if held else tokens - 1, None)] = True
+        denoise = diffusion.denoiser(
+            stitcher.config.prediction, lambda sequence, time: stitcher.ema(sequence, time, context=line)
+        )
+        generator = torch.Generator().manual_seed(number)
+        if renoised is None:
+            sampled = diffusion.sample(denoise, known, mask, stitcher.config.sampling, generator)
+        else:
+            sampled = resolve(denoise, known, mask, renoised, stitcher.config.sampling.steps, generator)
+        drawn = stitcher.scale.inverse(line + stitcher.deviation * sampled).numpy()
+        new = np.flatnonzero(~mask[:, 0].numpy())
+        repaired, made = states.copy(), np.zeros(len(rows), dtype=np.uint8)
+        repaired[joins[:, None] + new] = unit_quaternions(drawn[:, new], quaternions)
+        made[joins[:, None] + new] = 1
+        return repaired, made
+
+    return repair
+
+
+def resolve(
+    denoise: diffusion.Denoiser, known: Any, mask: Any, first: float, steps: int, generator: torch.Generator
+) -> Any:
+    """DDIM from known sequences that are noised to time `first`; with fewer calls, since the way is shorter."""
+    times = torch.linspace(first, diffusion.FIRST_TIME, max(2, round(first * steps)) + 1)
+    noise = torch.randn(known.shape, generator=generator)
+    sequence = torch.where(mask, known, diffusion.noised(known, times[:1].expand(len(known)), noise))
+    for now_, next_ in pairwise(times):
+        clean = denoise(sequence, now_.expand(len(known)))
+        (alpha, sigma), (next_alpha, next_sigma) = (diffusion.alpha_sigma(t) for t in (now_, next_))
+        sequence = next_alpha * clean + next_sigma / sigma * (sequence - alpha * clean)
+        sequence = torch.where(mask, known, sequence)
+    return sequence
+
+
+def train_stitcher(study: Study, refinement: RefinementConfig) -> Stitcher:
+    sizes, label = refinement.sizes(study.config.stitching.segment), "stitcher of {tokens}"
+    config = study.config.stitcher
+    return load_or_train(Stitcher, config, study.data, SEED, label.format(**sizes), sizes).eval()
+
+
+# ---------------------------------------------------------------------------------------------------------------- rows
+
+
+def variants(study: Study) -> dict[str, tuple[Repair, bool]]:
+    """Every way of repairing, and whether recorded actions are kept where states are."""
+    observations = study.data.observations
+    found: dict[str, tuple[Repair, bool]] = {
+        "unrefined": (unrefined, True),
+        f"fade {FADE}": (lambda *own: fade(*own, observations), True),
+        "whole": (generated(study, RefinementConfig()), False),
+    }
+    found |= {f"renoised {time_}": (partly(study, renoised=time_), True) for time_ in RENOISED}
+    found |= {f"held {count}": (partly(study, held=count), True) for count in HELD}
+    for count, context in LOCAL:
+        for draws in (0, 3):
+            refinement = RefinementConfig(count, context, draws, keep_actions=True)
+            label = f"local {count}, context {context}{', checked' if draws else ''}"
+            found[label] = (generated(study, refinement), True)
+    return found
+
+
+def run(data: Trajectories, name: str, config: ScotsConfig, trajectories: int, keep: Path | None) -> None:
+    study = prepare_study(data, config, trajectories)
+    shortlist = config.stitching.shortlist
+    for label, (repair, keep_actions) in variants(study).items():
+        measured = study.measure(repair, keep_actions=keep_actions)
+        row = {"dataset": name, "shortlist": shortlist, "variant": label, "trajectories": trajectories, **measured}
+        row |= {"commit": code_version(), "date": now()}
+        print(json.dumps(row), flush=True)
+        if keep:
+            append_rows(keep, [row])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("dataset", nargs="?", default=toy.ID)
+    parser.add_argument("--trajectories", type=int, default=40)
+    parser.add_argument("--streets", action="store_true", help="street tracks, made here")
+    parser.add_argument("--keep", type=Path, help="file to append the rows to")
+    parser.add_argument("--smoke", action="store_true", help="the toy at a tiny size, only to see that it runs")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    if options.smoke:
+        with tempfile.TemporaryDirectory() as home:
+            os.environ["SCOTS_HOME"] = home
+            data = toy.make(50)
+            run(data, toy.ID, AUGMENTERS["scots"].configure(spec_of(data), "smoke"), 2, None)
+        return
+    data = streets.make(irregular=False) if options.streets else load(options.dataset)
+    name = "street tracks" if options.streets else options.dataset
+    run(data, name, AUGMENTERS["scots"].configure(spec_of(data), "laptop"), options.trajectories, options.keep)
+
+
+if __name__ == "__main__":
+    main()

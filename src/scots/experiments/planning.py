@@ -1,0 +1,281 @@
+"""Plans without an environment: the best of several, from what a planner's folder holds, and what it says of itself."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from scots.core.config import Seeds
+from scots.core.console import console, progress
+from scots.core.errors import BadInput
+from scots.core.files import atomic
+from scots.data import formats
+from scots.data.support import Support
+from scots.data.trajectories import Array, Meta, Trajectories, offsets_from_lengths
+from scots.experiments.models import SearchParts, load_model
+from scots.models.training import Model
+from scots.planners.base import Plan, Planner, PlannerModel
+from scots.planners.search import NEAR_STEPS, PlanRating, SearchConfig, SearchingPlanner
+
+CANDIDATES = 8
+"""Plans that are drawn for every pair of start and goal, unless told otherwise."""
+
+_MOST_CANDIDATES = 1000  # more would take minutes and hardly find a better plan
+_TOGETHER = 64  # pairs that are planned at once: more are no faster
+_OWN_NAMES = ("x", "y", "z")  # of position columns that the data does not name
+
+
+@dataclass(frozen=True, eq=False)
+class PlannedPath:
+    """A plan from a start to a goal, and what it says of itself."""
+
+    positions: Array = field(repr=False)  # (T, P) one per environment step, until it arrives
+    columns: tuple[str, ...]  # names of the position columns
+    cost: float  # what plan search minimises: steps that cannot be walked, plus a tenth of all steps
+    steps: float  # environment steps from start to goal along the plan, by the embedding
+    off_support: float  # share of its states that are more than a median step from every recorded box
+    candidates: tuple[Plan, ...] = field(repr=False)  # plans as drawn, before the search, that it was compared with
+
+    def __str__(self) -> str:
+        states, share = f"{len(self.positions)} states", f"{100 * self.off_support:.0f} %"
+        return f"{states}, about {self.steps:.0f} steps, cost {self.cost:.1f}, {share} off the recorded support"
+
+
+def plan(
+    model: Model | str | Path,
+    start: npt.ArrayLike,
+    goal: npt.ArrayLike,
+    *,
+    candidates: int = CANDIDATES,
+    seed: int = 0,
+    allow_outside: bool = False,
+) -> list[PlannedPath]:
+    """The cheapest of several plans for each pair of start and goal; see `scots.plan`."""
+    if seed < 0:
+        raise BadInput(f"seed {seed}: expected 0 or more")
+    if candidates > _MOST_CANDIDATES:
+        raise BadInput(f"candidates {candidates}: at most {_MOST_CANDIDATES} plans are compared")
+    planner = planner_of(model)
+    parts = search_parts(planner)
+    starts, goals = _pairs(planner, parts, start, goal)
+    for name, positions in (("start", starts), ("goal", goals)):
+        _check_inside(name, positions, parts.support, allow_outside)
+    chooser = _Chooser(planner, parts, candidates, Seeds(seed))
+    if len(starts) <= _TOGETHER:
+        return chooser.best(starts, goals, 0)
+    paths = []
+    with progress("planning", len(starts), "plans") as bar:
+        for first in range(0, len(starts), _TOGETHER):
+            some = slice(first, first + _TOGETHER)
+            paths += chooser.best(starts[some], goals[some], first)
+            bar.advance(len(starts[some]))
+    return paths
+
+
+def planner_of(model: Model | str | Path) -> PlannerModel:
+    """The planner itself, or the one that a folder holds; bad input if it is something else."""
+    found = model if isinstance(model, Model) else load_model(model)
+    if not isinstance(found, PlannerModel):
+        raise BadInput(f"{type(found).__name__} does not plan: give a planner, such as `scots train hd` makes")
+    return found
+
+
+def search_parts(planner: PlannerModel) -> SearchParts:
+    """The embedding and the support of the recorded data in a planner's folder."""
+    folder = planner.folder / "search" if planner.folder else None
+    if folder is None or not SearchParts.are_in(folder):
+        raise BadInput(
+            f"{planner.folder or 'this planner'}: has no embedding and support of the recorded data, which plans are "
+            "compared by; run the same `scots train` again with --recorded DATA, which adds them"
+        )
+    return SearchParts.load(folder)
+
+
+def column_names(planner: PlannerModel) -> tuple[str, ...]:
+    """The names of the columns that a planner plans: the data's, or x, y and z."""
+    columns, names = planner.columns, planner.meta.columns
+    if names:
+        return tuple(names[column] for column in columns)
+    return _OWN_NAMES[: len(columns)] if len(columns) <= len(_OWN_NAMES) else tuple(f"obs_{n}" for n in columns)
+
+
+# ------------------------------------------------------------------------------------------------- starts and goals
+
+
+def _pairs(planner: PlannerModel, parts: SearchParts, start: npt.ArrayLike, goal: npt.ArrayLike) -> tuple[Array, Array]:
+    """Starts and goals (B, P); one start serves several goals, and one goal several starts."""
+    starts, goals = (_positions(name, ends, planner, parts) for name, ends in (("start", start), ("goal", goal)))
+    if len(starts) != len(goals) and 1 not in (len(starts), len(goals)):
+        raise BadInput(f"{len(starts)} starts and {len(goals)} goals: give as many of each, or one of either")
+    count = max(len(starts), len(goals))
+    return np.repeat(starts, count // len(starts), axis=0), np.repeat(goals, count // len(goals), axis=0)
+
+
+def _positions(name: str, ends: npt.ArrayLike, planner: PlannerModel, parts: SearchParts) -> Array:
+    """Positions or whole states, one (C,) or many (B, C) -> positions (B, P)."""
+    try:
+        with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite, and is refused below
+            values = np.atleast_2d(np.asarray(ends, dtype=np.float32))
+    except (TypeError, ValueError) as error:
+        raise BadInput(f"{name}: expected numbers, and as many of them for each {name}") from error
+    width, state = len(planner.columns), parts.embedding.sizes["observation"]
+    if values.ndim != 2 or values.shape[1] not in (width, state) or not len(values):
+        whole = f", or a whole state of {state}" if state != width else ""
+        names = ", ".join(column_names(planner))
+        raise BadInput(f"{name}: expected {width} values ({names}){whole}; got shape {values.shape}")
+    if not np.isfinite(values).all():
+        raise BadInput(f"{name} {int(np.argwhere(~np.isfinite(values))[0][0])}: is not finite; give numbers")
+    return values if values.shape[1] == width else values[:, list(planner.columns)]
+
+
+def _check_inside(name: str, positions: Array, support: Support, allow_outside: bool) -> None:
+    """Refuse, or only tell of, the first position farther than `NEAR_STEPS` median steps from all recorded boxes."""
+    for number, position in enumerate(positions):
+        distance, nearest = nearest_recorded(support, position)
+        if distance > NEAR_STEPS * support.step:
+            problem = (
+                f"{name} {number}, {_shown(position)}, is {distance:.4g} ({distance / support.step:.0f} median steps) "
+                f"outside the recorded data; the nearest recorded position is about {_shown(nearest)}"
+            )
+            if not allow_outside:
+                raise BadInput(f"{problem}; move it there, or plan all the same with --allow-outside")
+            console.print(f"warning: {problem}", markup=False, highlight=False, soft_wrap=True)
+
+
+def nearest_recorded(support: Support, position: Array) -> tuple[float, Array]:
+    """How far a position (P,) is from the nearest recorded box, 0 inside one; and the center of that box (P,)."""
+    centers = support.centers()
+    gaps = np.maximum(np.abs(position - centers) - support.edge / 2, 0.0)
+    distances = np.linalg.norm(gaps, axis=1)
+    return float(distances.min()), centers[distances.argmin()]
+
+
+def off_support_share(support: Support, positions: Array) -> float:
+    """Share of positions (T, P) more than a median step from every recorded box: where boxes end is arbitrary."""
+    uncovered = positions[~support.covers(positions)]
+    return sum(nearest_recorded(support, position)[0] > support.step for position in uncovered) / len(positions)
+
+
+def _shown(position: Array) -> str:
+    return f"({', '.join(f'{value:.4g}' for value in position.tolist())})"
+
+
+def read_pairs(path: Path, columns: Sequence[str]) -> tuple[Array, Array]:
+    """Starts and goals (B, P) from a CSV file with columns start_x,start_y,goal_x,goal_y; others are ignored."""
+    names = [f"{end}_{column}" for end in ("start", "goal") for column in columns]
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            reader = csv.DictReader(file)
+            if missing := [name for name in names if name not in (reader.fieldnames or ())]:
+                raise BadInput(f"{path}: no column {missing[0]!r}; the header needs {','.join(names)}")
+            rows = [[_number(path, reader.line_num, name, row[name]) for name in names] for row in reader]
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise BadInput(f"{path}: cannot be read ({error}); give a CSV file with {','.join(names)}") from error
+    if not rows:
+        raise BadInput(f"{path}: no rows below the header; each is a start and a goal")
+    starts, goals = np.split(np.array(rows, dtype=np.float32), 2, axis=1)
+    return starts, goals
+
+
+def _number(path: Path, line: int, name: str, cell: str | None) -> float:
+    try:
+        return float(cell or "")
+    except ValueError as error:
+        raise BadInput(f"{path}: line {line}: column {name!r}: {cell!r} is not a number; fix that row") from error
+
+
+# --------------------------------------------------------------------------------------------------------------- plans
+
+
+class _Chooser:
+    """Draws candidates for pairs of start and goal, searches for one more plan, and keeps the cheapest."""
+
+    def __init__(self, planner: PlannerModel, parts: SearchParts, candidates: int, seeds: Seeds) -> None:
+        by_parts = candidates > 1 and planner.has_bridges
+        self._search = parts.search(planner, SearchConfig(candidates, mend=by_parts, bisect=by_parts))
+        self._single = parts.search(planner, SearchConfig())
+        self._columns, self._support = column_names(planner), parts.support
+        self._candidates, self._seeds = candidates, seeds
+
+    def best(self, starts: Array, goals: Array, first: int) -> list[PlannedPath]:
+        """The best plans from starts to goals (B, P), of which the first pair has this number among all."""
+        drawn = self._drawn(starts, goals, first)
+        contenders = drawn
+        if self._candidates > 1:
+            seeds = [self._seeds.integer("plan", first + n) for n in range(len(starts))]
+            searched = self._search.plan(starts, goals, seeds)
+            contenders = [[found, *own] for found, own in zip(searched, drawn, strict=True)]
+        best = [_cheapest(self._search, own) for own in contenders]
+        fill_in(self._search, [own for own, _ in best])
+        return [self._path(*own, tuple(others)) for own, others in zip(best, drawn, strict=True)]
+
+    def _drawn(self, starts: Array, goals: Array, first: int) -> list[list[Plan]]:
+        """Several plans for each pair, as they are drawn."""
+        count = self._candidates
+        numbers = range(first, first + len(starts))
+        seeds = [self._seeds.integer("candidate", number, k) for number in numbers for k in range(count)]
+        plans = self._single.plan(np.repeat(starts, count, axis=0), np.repeat(goals, count, axis=0), seeds)
+        return [plans[begin : begin + count] for begin in range(0, len(plans), count)]
+
+    def _path(self, plan: Plan, rating: PlanRating, candidates: tuple[Plan, ...]) -> PlannedPath:
+        positions = until_arrival(plan.positions, self._support.step)
+        share = off_support_share(self._support, positions)
+        return PlannedPath(positions, self._columns, rating.cost, rating.steps, share, candidates)
+
+
+def _cheapest(search: SearchingPlanner, plans: Sequence[Plan]) -> tuple[Plan, PlanRating]:
+    """The plan of the lowest cost, the first of several, with its rating."""
+    return min(zip(plans, search.rate(plans), strict=True), key=lambda rated: rated[1].cost)
+
+
+def fill_in(planner: Planner, plans: Sequence[Plan]) -> None:
+    """Give plans a position for every step."""
+    planner.fill_in(plans, [0] * len(plans), [len(plan.positions) for plan in plans])
+
+
+def until_arrival(positions: Array, step: float) -> Array:
+    """Positions (T, P) without the wait at their last: up to the first from which all stay within a step of it."""
+    (away,) = np.nonzero(np.linalg.norm(positions - positions[-1], axis=1) > step)
+    arrival = int(away[-1]) + 1 if len(away) else 1
+    return np.concatenate([positions[:arrival], positions[-1:]])
+
+
+# --------------------------------------------------------------------------------------------------------------- files
+
+
+def to_trajectories(paths: Sequence[PlannedPath]) -> Trajectories:
+    """Plans as a dataset: one episode of positions each; what they say of themselves is in its provenance."""
+    said = [{"cost": path.cost, "steps": path.steps, "off_support": path.off_support} for path in paths]
+    columns = paths[0].columns
+    meta = Meta(
+        columns=columns,
+        position=tuple(range(len(columns))),
+        provenance=({"origin": "planned here", "plans": said},),
+    )
+    positions = [path.positions for path in paths]
+    return Trajectories(np.concatenate(positions), offsets_from_lengths([len(own) for own in positions]), meta=meta)
+
+
+def check_plan_file(path: Path) -> None:
+    """Refuse a file name that plans are not written to."""
+    if path.suffix.lower() not in (".csv", ".npz"):
+        raise BadInput(f"{path}: plans are written as .csv or .npz; change the name")
+
+
+def write_plans(paths: Sequence[PlannedPath], path: Path) -> None:
+    """Write plans as a table with one row per state (.csv), or as a dataset (.npz)."""
+    check_plan_file(path)
+    if path.suffix.lower() == ".npz":
+        formats.write(to_trajectories(paths), path)
+        return
+    with atomic(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
+        table = csv.writer(file, lineterminator="\n")
+        table.writerow(["plan", "step", *paths[0].columns])
+        for number, own in enumerate(paths):
+            rows = enumerate(own.positions)
+            table.writerows([number, step, *(f"{value:.9g}" for value in position)] for step, position in rows)

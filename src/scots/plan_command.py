@@ -1,0 +1,102 @@
+"""The command `scots plan`."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from tyro.conf import Positional, UseAppendAction, arg
+
+from scots.core.errors import BadInput
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from scots.data.trajectories import Array, Trajectories
+    from scots.experiments.planning import PlannedPath
+    from scots.planners.base import PlannerModel
+
+Ends = UseAppendAction[Annotated[tuple[str, ...], arg(metavar="X,Y")]]
+
+
+@dataclass(frozen=True)
+class PlanPaths:
+    """Plan from starts to goals with a trained planner: no environment and no agent is needed."""
+
+    model: Positional[Annotated[Path, arg(metavar="DIR")]]
+    """Folder of a trained planner."""
+    start: Ends = ()
+    """Where to start, in the unit of the recorded data: a position, or a whole state."""
+    goal: Ends = ()
+    """Where to go. One start serves several goals, one goal several starts."""
+    pairs: Annotated[Path | None, arg(metavar="FILE")] = None
+    """CSV file with many pairs: columns start_x,start_y,goal_x,goal_y, by the names of the position columns."""
+    candidates: int = 8
+    """Plans to draw and compare for every pair; 1 keeps the plan that is drawn."""
+    png: Annotated[Path | None, arg(metavar="FILE")] = None
+    """Draw a map: the recorded support, the candidates and the best plan."""
+    data: Annotated[str | None, arg(metavar="DATA")] = None
+    """The recorded data, by id, file or folder: drawn on the map in place of its support."""
+    out: Annotated[Path | None, arg(metavar="FILE")] = None
+    """Write the plans: .csv has one row per plan state, .npz is a dataset with one episode per plan."""
+    seed: int = 0
+    """Seed of what is drawn."""
+    allow_outside: bool = False
+    """Only warn of a start or goal more than 4 median steps outside the recorded data."""
+
+    def run(self) -> None:
+        """Print what each plan says of itself; write and draw the plans."""
+        from scots.datasets import load
+        from scots.experiments import planning
+
+        if self.out:
+            planning.check_plan_file(self.out)
+        if self.data and not self.png:
+            raise BadInput("--data is drawn on the map: give --png FILE too")
+        planner = planning.planner_of(self.model)
+        starts, goals = self._ends(planning.column_names(planner))
+        recorded = load(self.data).with_meta(position=planner.columns) if self.data else None
+        options: dict[str, Any] = {
+            "candidates": self.candidates,
+            "seed": self.seed,
+            "allow_outside": self.allow_outside,
+        }
+        paths = planning.plan(planner, starts, goals, **options)
+        for number, path in enumerate(paths):
+            print(f"plan {number}: {path}")
+        if self.out:
+            planning.write_plans(paths, self.out)
+            print(f"plans: {self.out}", file=sys.stderr)
+        if self.png:
+            _draw(self.png, planner, paths, recorded)
+            print(f"picture: {self.png}", file=sys.stderr)
+
+    def _ends(self, columns: tuple[str, ...]) -> tuple[Array | list[list[float]], Array | list[list[float]]]:
+        """Starts and goals as they were given: by flags or in a file."""
+        from scots.experiments.planning import read_pairs
+
+        if self.pairs and (self.start or self.goal):
+            raise BadInput("--pairs has the starts and goals: give it without --start and --goal")
+        if self.pairs:
+            return read_pairs(self.pairs, columns)
+        if not self.start or not self.goal:
+            raise BadInput(f"give --start {','.join(columns)} and --goal {','.join(columns)}, or --pairs FILE")
+        return [_numbers("--start", text) for text in self.start], [_numbers("--goal", text) for text in self.goal]
+
+
+def _draw(png: Path, planner: PlannerModel, paths: Sequence[PlannedPath], recorded: Trajectories | None) -> None:
+    from scots.experiments.planning import fill_in, search_parts
+    from scots.reporting.maps import save_figure
+    from scots.reporting.plan_figure import plan_figure
+
+    fill_in(planner, [plan for path in paths for plan in path.candidates])
+    save_figure(plan_figure(paths, search_parts(planner).support, planner.meta, recorded), png)
+
+
+def _numbers(flag: str, text: str) -> list[float]:
+    try:
+        return [float(number) for number in text.split(",")]
+    except ValueError as error:
+        raise BadInput(f"{flag} {text}: expected numbers with commas between them, such as 1.5,-2") from error
