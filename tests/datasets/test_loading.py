@@ -81,7 +81,7 @@ def test_columns_that_are_not_there_are_named(tmp_path: Path):
 def test_a_file_has_derived_settings_whatever_it_is_called(name: str, tmp_path: Path):
     spec = spec_of(load(write_tracks(tmp_path / f"{name}.npz", "x", "y")))
     assert not spec.is_published
-    assert (spec.stitches, spec.waypoints, spec.episode_states) == (40, None, 30)
+    assert (spec.stitches, spec.waypoints, spec.episode_states) == (8, 5, 30)
 
 
 def test_a_dataset_of_ones_own_in_the_data_home(tmp_path: Path):

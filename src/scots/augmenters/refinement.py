@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, Self
 
 import numpy as np
@@ -19,6 +19,7 @@ from scots.models.diffusion import Frame, Prediction, SamplingConfig
 from scots.models.nets import DiT1d, Scale, feature_sizes, mlp
 from scots.models.training import EMA, Batch, Model, TrainingConfig
 
+_REDRAW_TEMPERATURE = 0.5  # of draws after the first, which may be at temperature 0 and would come out the same
 _BATCH = 256  # windows in one network call: larger batches do not fit the processor's cache
 
 
@@ -123,10 +124,14 @@ class Stitcher(Model):
         return [(self.ema, self.net)]
 
     @torch.inference_mode()
-    def refine(self, ends: Array, generator: torch.Generator) -> Array:
-        """Windows (B, T, O) between given first and last states (B, 2C, O), which are kept to the bit."""
+    def refine(self, ends: Array, generator: torch.Generator, temperature: float | None = None) -> Array:
+        """Windows (B, T, O) between given first and last states (B, 2C, O), which are kept to the bit.
+
+        `temperature` is that of the sampling settings, unless another one is given.
+        """
         config, context = self.config, self.sizes["context"]
-        settings = self.sizes["tokens"], self._units(), config.sampling
+        sampling = config.sampling if temperature is None else replace(config.sampling, temperature=temperature)
+        settings = self.sizes["tokens"], self._units(), sampling
         pieces = self.scale(torch.tensor(ends, device=self.device)).split(_BATCH)
         sampled = [diffusion.bridge(config.prediction, self.ema, piece, *settings, generator) for piece in pieces]
         windows = self.scale.inverse(torch.cat(sampled)).cpu().numpy()
@@ -155,7 +160,8 @@ def refine(
         if not len(windows):
             break
         ends = np.concatenate([np.arange(context), np.arange(tokens - context, tokens)])
-        made = stitcher.refine(states[windows[:, None] + ends], generator)[:, context:-context]
+        temperature = None if draw == 1 else _REDRAW_TEMPERATURE
+        made = stitcher.refine(states[windows[:, None] + ends], generator, temperature)[:, context:-context]
         made = unit_quaternions(made, quaternions)
         good = _all_on(made, is_on_data) if config.draws else np.ones(len(made), dtype=bool)
         targets = windows[good, None] + np.arange(context, tokens - context)

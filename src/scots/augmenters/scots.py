@@ -40,6 +40,7 @@ from scots.data.support import Support
 from scots.data.trajectories import Array, Meta, Trajectories
 from scots.datasets.specs import DatasetSpec, spec_of
 from scots.models.cache import artifact_folder, key_of, load_cached, load_or_train, model_folder, record_time
+from scots.models.diffusion import SamplingConfig
 from scots.models.training import TrainingConfig
 
 _STATES = 5_000_000  # of an augmented dataset, about [P]
@@ -184,12 +185,12 @@ def _laptop(config: ScotsConfig, spec: DatasetSpec) -> ScotsConfig:
         ema=0.999,
         training=replace(
             config.stitcher.training,
-            steps=6_000 if few_columns else 12_000,
+            steps=6_000 if few_columns else 20_000,
             batch_size=64 if few_columns else 32,
             learning_rate=1e-3 if few_columns else 3e-3,
             warmup=200,
         ),
-        sampling=replace(config.stitcher.sampling, steps=8, order=2),
+        sampling=SamplingConfig(steps=6, order=2, temperature=0.0),
     )
     inverse = replace(
         config.inverse,
@@ -206,7 +207,7 @@ def _laptop(config: ScotsConfig, spec: DatasetSpec) -> ScotsConfig:
         config,
         embedding=embedding,
         stitching=replace(config.stitching, shortlist=100),
-        refinement=RefinementConfig(generated=7, context=3, draws=3, keep_actions=True),
+        refinement=RefinementConfig(generated=5, context=3 if few_columns else 1, draws=3, keep_actions=True),
         stitcher=stitcher,
         inverse=inverse,
     )

@@ -142,7 +142,7 @@ class Paths:
     def _nearest(self, queries: Array) -> Array:
         count = min(_NEIGHBOURS, len(self.begin))
         if isinstance(self._index, cKDTree):
-            return self._index.query(queries, count, workers=-1)[1].reshape(len(queries), count)
+            return self._index.query(queries, count)[1].reshape(len(queries), count)
         return self._index.search(queries, count)[1]  # -1, if lists hold too few, is any row: never too near
 
     @cached_property

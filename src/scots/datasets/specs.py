@@ -116,6 +116,11 @@ class DatasetSpec(Config):
         """Whether the settings are a row of the table, not derived from data."""
         return self.id in SPECS
 
+    @property
+    def is_derived(self) -> bool:
+        """Whether the settings are derived from the data alone: it is neither published nor of a maze."""
+        return self.collection is None and not self.is_published
+
     def summary(self) -> str:
         """The settings that were derived, with the reasons."""
         episodes = f"episodes of about {self.episode_states} states, {self.columns} columns"
@@ -234,7 +239,7 @@ def custom_collection(dataset: str, maze: Maze) -> CollectionSpec:
 def spec_of(data: Trajectories) -> DatasetSpec:
     """The settings for a dataset: its row of the table, those of its kind of maze, or derived from the data itself."""
     spec = spec_of_meta(data.meta, data.observations.shape[1], int(np.median(data.lengths)))
-    return spec if spec.collection or spec.is_published else _derived(data, spec)
+    return _derived(data, spec) if spec.is_derived else spec
 
 
 def spec_of_meta(meta: Meta, columns: int, episode_states: int) -> DatasetSpec:

@@ -255,9 +255,10 @@ class HierarchicalDiffuser(PlannerModel):
     def configure(cls, spec: DatasetSpec, states: int, profile: Profile) -> HierarchicalDiffuserConfig:
         """The paper's waypoints for a dataset whose trajectories have this many states, at the profile's scale."""
         config = replace(HierarchicalDiffuserConfig(stride=spec.segment - 1), **SCALES[profile])
-        if spec.waypoints is None:  # nothing is published: as far as a usual episode goes
+        if spec.waypoints is None or spec.is_derived:  # as far as the data goes, if episodes are that long
             stride = min(config.stride, max(2, (states - 1) // 4))
-            config = replace(config, stride=stride, waypoints=min(_LONGEST_PLAN, _fitting(states, stride)))
+            waypoints = min(spec.waypoints or _LONGEST_PLAN, _fitting(states, stride))
+            config = replace(config, stride=stride, waypoints=waypoints)
         else:
             is_long = states >= replace(config, waypoints=spec.waypoints).horizon
             config = replace(config, waypoints=spec.waypoints if is_long else spec.recorded_waypoints)
