@@ -76,6 +76,9 @@ class CollectionSpec(Config):
         )
 
 
+_WHEN_LATE = {"replan_every": 0, "replan_late": True}
+
+
 @dataclass(frozen=True)
 class DatasetSpec(Config):
     """Everything that is set by dataset. The defaults are those of most published rows."""
@@ -96,8 +99,10 @@ class DatasetSpec(Config):
     recorded_waypoints: int = 5  # of a plan where episodes are too short for that
     controller: str = "gciql"  # the agent that follows plans [S]
     replan_every: int = 50  # environment steps between plans [S]
+    replan_late: bool = False  # plan again when a subgoal takes longer than recorded episodes take to get that far
     lookahead: int = 10  # plan steps from one subgoal to the next [S]
     goal_tolerance: float = 1.0  # distance at which a subgoal counts as reached [S]
+    ours: dict[str, Any] = field(default_factory=lambda: dict(_WHEN_LATE))  # fields that differ where not `paper`
     # agents
     agents: dict[str, dict[str, Any]] = field(default_factory=dict)  # agent -> its settings by dotted path, as JSON [O]
     actor_goals: GoalMix | None = None  # where it is not the agents' default [O]
@@ -105,6 +110,10 @@ class DatasetSpec(Config):
     reference_limit: int = REGISTERED_LIMIT  # steps of an episode in the official code [S]
     reference_returns: tuple[float, float] | None = None  # of a random and an expert policy, for normalised returns
     minutes: dict[str, float] = field(default_factory=dict)  # stage -> expected on two cores at profile `laptop`
+
+    def at(self, profile: str | None) -> DatasetSpec:
+        """The settings at a profile: the published ones at `paper`; at the others ours, chosen on random pairs."""
+        return self if profile == "paper" else self.replace_all(self.ours)
 
     @property
     def step_limits(self) -> tuple[int, ...]:
