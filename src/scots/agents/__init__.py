@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from scots.agents.base import Agent
 from scots.agents.crl import CRL
+from scots.agents.gcbc import GCBC
 from scots.agents.gciql import GCIQL
 
-AGENTS: dict[str, type[Agent]] = {agent.name: agent for agent in (GCIQL, CRL)}
+AGENTS: dict[str, type[Agent]] = {agent.name: agent for agent in (GCIQL, CRL, GCBC)}

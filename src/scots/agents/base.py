@@ -33,6 +33,7 @@ class Agent(Model):
     name: ClassVar[str]  # in the registry and in the settings of datasets
     actor: nn.Module
     short_run: ClassVar[dict[str, Any]] = {}  # settings that change when training is much shorter than published
+    laptop: ClassVar[dict[str, Any]] = {}  # settings of its own at profile "laptop"
 
     def __init__(self, config: Any, sizes: dict[str, int]) -> None:
         super().__init__(config, sizes)
@@ -44,7 +45,7 @@ class Agent(Model):
         if data.actions is None:
             raise BadInput("this dataset has no actions, so no agent can be learned from it")
         observation = feature_sizes("observation", data.observations.shape[1], data.meta.angles)
-        agent = cls(config, {**observation, "action": data.actions.shape[1]})
+        agent = cls(config, {**observation, "action": data.actions.shape[1], **sizes})
         agent.scale.fit_angles(data.observations, data.meta.angles)
         if config.normalize:
             agent.scale.fit(Normalizer.fit(agent.scale.array_features(data.observations)))
@@ -64,7 +65,10 @@ class Agent(Model):
         goals = {"actor_goals": spec.actor_goals} if spec.actor_goals else {}
         config = cls.config_class().replace_all(shared({"discount": spec.discount} | goals))
         config = config.replace_all(spec.agents.get(cls.name, {}))
-        return config if profile == "paper" else config.replace_all(shared(SCALES[profile]) | cls.short_run)
+        if profile == "paper":
+            return config
+        own = cls.short_run | (cls.laptop if profile == "laptop" else {})
+        return config.replace_all(shared(SCALES[profile]) | own)
 
     @torch.inference_mode()
     def act(self, observations: Array, goals: Array, rng: np.random.Generator) -> Array:
