@@ -164,9 +164,27 @@ _REFERENCE_LIMITS = {  # [S]
     ("ant", "large", "explore"): 2000,
 }
 _AGENTS: dict[str, dict[str, dict[str, Any]]] = {  # [O], and the horizon of gcbc, which is ours
-    "point": {"gciql": {"alpha": 0.003}, "crl": {"alpha": 0.03}, "gcbc": {"horizon": 25}},
-    "ant": {"gciql": {"alpha": 0.3}, "crl": {"alpha": 0.1}, "gcbc": {"horizon": 25}},
-    "explore": {"gciql": {"alpha": 0.01}, "crl": {"alpha": 0.003}, "gcbc": {"horizon": 10}},
+    "point": {
+        "gciql": {"alpha": 0.003},
+        "crl": {"alpha": 0.03},
+        "qrl": {"alpha": 0.0003},
+        "hiql": {"high_alpha": 3.0, "low_alpha": 3.0},
+        "gcbc": {"horizon": 25},
+    },
+    "ant": {
+        "gciql": {"alpha": 0.3},
+        "crl": {"alpha": 0.1},
+        "qrl": {"alpha": 0.003},
+        "hiql": {"high_alpha": 3.0, "low_alpha": 3.0},
+        "gcbc": {"horizon": 25},
+    },
+    "explore": {
+        "gciql": {"alpha": 0.01},
+        "crl": {"alpha": 0.003},
+        "qrl": {"alpha": 0.001},
+        "hiql": {"high_alpha": 10.0, "low_alpha": 10.0},
+        "gcbc": {"horizon": 10},
+    },
 }
 _MINUTES: dict[Body, dict[str, float]] = {
     "point": {"collect": 2, "augment": 14, "search": 1, "planner": 35, "agent": 5, "evaluate": 10},
