@@ -172,10 +172,33 @@ _REFERENCE_LIMITS = {  # [S]
     ("ant", "medium", "explore"): 2000,
     ("ant", "large", "explore"): 2000,
 }
-_AGENTS: dict[str, dict[str, dict[str, Any]]] = {  # [O]
-    "point": {"gciql": {"alpha": 0.003}, "crl": {"alpha": 0.03}},
-    "ant": {"gciql": {"alpha": 0.3}, "crl": {"alpha": 0.1}},
-    "explore": {"gciql": {"alpha": 0.01}, "crl": {"alpha": 0.003}},
+_AGENTS: dict[str, dict[str, dict[str, Any]]] = {  # [O], and the horizon of gcbc, which is ours
+    "point": {
+        "gciql": {"alpha": 0.003},
+        "crl": {"alpha": 0.03},
+        "qrl": {"alpha": 0.0003},
+        "hiql": {"high_alpha": 3.0, "low_alpha": 3.0},
+        "gcbc": {"horizon": 25},
+    },
+    "ant": {
+        "gciql": {"alpha": 0.3},
+        "crl": {"alpha": 0.1},
+        "qrl": {"alpha": 0.003},
+        "hiql": {"high_alpha": 3.0, "low_alpha": 3.0},
+        "gcbc": {"horizon": 25},
+    },
+    "explore": {
+        "gciql": {"alpha": 0.01},
+        "crl": {"alpha": 0.003},
+        "qrl": {"alpha": 0.001},
+        "hiql": {"high_alpha": 10.0, "low_alpha": 10.0},
+        "gcbc": {"horizon": 10},
+    },
+}
+_OUR_ANTS: dict[Kind, dict[str, Any]] = {  # chosen on the oracle's paths between random cells
+    "stitch": {"controller": "gcbc", "goal_tolerance": 2.0},
+    "navigate": {"controller": "gcbc"},
+    "explore": {"controller": "gcbc"},
 }
 _MINUTES: dict[Body, dict[str, float]] = {
     "point": {"collect": 2, "augment": 14, "search": 1, "planner": 35, "agent": 5, "evaluate": 10},
@@ -211,6 +234,7 @@ def maze_spec(collection: CollectionSpec) -> DatasetSpec:
         goal_tolerance=3.0 if ant_stitch else 1.0,
         agents=_AGENTS["explore" if kind == "explore" else body],
         actor_goals=GoalMix(current=0.0, trajectory=0.0, random=1.0, geometric=False) if kind == "explore" else None,
+        ours=_WHEN_LATE | (_OUR_ANTS[kind] if body == "ant" else {}),
         reference_limit=_REFERENCE_LIMITS.get((body, maze, kind), REGISTERED_LIMIT),
         minutes=_MINUTES[body],
     )
