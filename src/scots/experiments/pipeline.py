@@ -31,6 +31,7 @@ from scots.datasets.collect import collect, collection_job
 from scots.datasets.loading import data_path, load
 from scots.datasets.specs import SPECS, CollectionSpec, DatasetSpec, spec_of
 from scots.envs import environment_class
+from scots.envs.base import Task
 from scots.evaluation.control import Controller
 from scots.evaluation.results import EvalResult, Subject, evaluate
 from scots.experiments.models import SearchParts, build_controller, embedding_config
@@ -55,6 +56,7 @@ class Run(Config):
     profile: Profile = "laptop"
     training_seed: int = 0
     seed: int = 0
+    pairs: int = 0  # random pairs of start and goal, one episode each; 0: the tasks of the benchmark
 
 
 # ------------------------------------------------------------------------------------------------------------- stages
@@ -358,7 +360,7 @@ class Pipeline:
         self.complete()
         path = self._rows_path()
         if not path.exists():
-            found = evaluate(self.subject, episodes=EPISODES[self.run.profile], seed=self.run.seed)
+            found = evaluate(self.subject, self._tasks(), episodes=self._episodes(), seed=self.run.seed)
             with atomic(path) as temporary:
                 append_rows(temporary, [row.to_dict() for row in found])
         return [EvalResult.from_dict(json.loads(line)) for line in path.read_text().splitlines()]
@@ -381,6 +383,15 @@ class Pipeline:
             artifacts={name: stage.key() for name, stage in self.stages.items()},
         )
 
+    def _tasks(self) -> tuple[Task, ...]:
+        """The tasks to evaluate; none stands for those of the environment."""
+        meta, run = self.source.meta(), self.run
+        return environment_class(meta).random_tasks(meta, run.pairs, run.seed) if run.pairs else ()
+
+    def _episodes(self) -> int:
+        """Episodes of each task."""
+        return 1 if self.run.pairs else EPISODES[self.run.profile]
+
     def _controller(self) -> Controller:
         planner = cast(PlannerModel, self.planner.model) if self.planner else None
         parts = self.search.parts if self.search else None
@@ -393,7 +404,8 @@ class Pipeline:
         decided = [
             self.recipe.to_json(),
             *(config.to_json() for config in (settings.following, settings.search) if config),
-            f"{run.profile}, seed {run.seed}, {EPISODES[run.profile]} episodes, limits {self.spec.step_limits}",
+            f"{run.profile}, seed {run.seed}, {self._episodes()} episodes, limits {self.spec.step_limits}",
+            *([f"{run.pairs} random pairs"] if run.pairs else []),
         ]
         key = key_of("evaluate", *decided, *(stage.key() for stage in self.stages.values()))
         return artifact_folder("evaluate", key) / "rows.jsonl"

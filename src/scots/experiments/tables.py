@@ -30,6 +30,7 @@ class ResultTable:
     title: str
     columns: dict[str, _RecipeFor | None]  # name -> recipe for a dataset
     published: dict[str, _Published]  # dataset -> column -> number
+    pairs: int = 0  # random pairs of start and goal in place of the benchmark's tasks
 
     @property
     def recipes(self) -> dict[str, _RecipeFor]:
@@ -60,7 +61,8 @@ class ResultTable:
             for column in columns or self.recipes
             if (recipe := self.recipe(column, dataset, profile))
         ]
-        return [Run(dataset, recipe, profile, training_seed, seed) for dataset, recipe in recipes for seed in seeds]
+        shared = (profile, training_seed)
+        return [Run(dataset, recipe, *shared, seed, self.pairs) for dataset, recipe in recipes for seed in seeds]
 
 
 def _hd(spec: DatasetSpec) -> Recipe:
@@ -130,6 +132,13 @@ TABLES: dict[str, ResultTable] = {
         "true map, which is the most that any planner can reach with this controller (beyond the paper)",
         {"recorded support": _untrained("support"), "oracle": _untrained("oracle")},
         {dataset: {} for dataset in _MAZES},
+    ),
+    "held_out": ResultTable(
+        "Planning between 100 random pairs of cells, one episode each: settings are chosen on other pairs, and never "
+        "on the benchmark's five tasks (beyond the paper)",
+        {"HD": _hd, "SCoTS": _scots, "SCoTS + search": _with(_SEARCH), "oracle": _untrained("oracle")},
+        {dataset: {} for dataset in _MAZES},
+        pairs=100,
     ),
     "replanning": ResultTable(
         "When to plan again (the paper's Table 3): once, by the clock (every 50 steps, as published), or when late",

@@ -42,7 +42,8 @@ table measure its rows."""
 def _evaluation_rows(folder: Path) -> list[Row]:
     """The evaluations that the pages show: those of one profile with all episodes of a task."""
     rows = read_rows(folder / "evaluations.jsonl", EVALUATION_KEY)
-    shown = [row for row in rows if row["profile"] == _PROFILE and row["episodes"] == EPISODES[_PROFILE]]
+    whole = {EPISODES[_PROFILE], *(table.pairs for table in TABLES.values())}
+    shown = [row for row in rows if row["profile"] == _PROFILE and row["episodes"] in whole]
     return newest(shown, EVALUATION_KEY)
 
 

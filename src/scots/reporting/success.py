@@ -122,6 +122,7 @@ def rows_of(table: ResultTable, column: str, dataset: str, rows: Sequence[Row], 
     Those of its recipe that followed and searched for plans as the recipe says today: settings change with the code.
     """
     own = [row for row in rows if row["dataset"] == dataset and limit in (None, row["max_steps"])]
+    own = [row for row in own if (row["task"] == 0) == (table.pairs > 0)]  # random pairs are one task of number 0
     shown = {profile: _shown(table, column, dataset, profile) for profile in {row["profile"] for row in own}}
     return [row for row in own if {name: row[name] for name in _SHOWN} == shown[row["profile"]]]
 
