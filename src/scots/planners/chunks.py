@@ -336,7 +336,7 @@ class ChunkPlanner(PlannerModel):
         """Clean estimates (M, T, D) of noisy chunks, in network calls of a bounded size."""
         size, pieces = max(1, POSITIONS_PER_CALL // noisy.shape[1]), []
         for chunk, own, inside in zip(noisy.split(size), overlaps.split(size), inner.split(size), strict=True):
-            now = torch.full((len(chunk),), time, device=chunk.device)
+            now = chunk.new_full((len(chunk),), time)
             output = self._predict(chunk, now, own, times, inside)
             clean = diffusion.to_clean(self.config.prediction, output, chunk, now, self.config.schedule)
             pieces.append(clean.clamp(-1, 1))
@@ -347,7 +347,7 @@ class ChunkPlanner(PlannerModel):
     ) -> Tensor:
         """The network's prediction, guided towards the overlaps; inpainted ends are never dropped."""
         guidance, count = self.config.guidance, len(chunk)
-        own_times = torch.tensor(times or (0.0, 0.0), device=chunk.device).expand(count, -1)
+        own_times = chunk.new_tensor(times or (0.0, 0.0)).expand(count, -1)
         told = (inner if times else torch.zeros_like(inner)), ~inner
         if times is None or guidance == 1 or not inner.any():
             return self.ema(chunk, now, overlaps, own_times, *told)
@@ -423,10 +423,10 @@ SCALES: dict[Profile, dict[str, Any]] = {
         "ema": 0.9,
         "training": TrainingConfig(steps=60, batch_size=32, learning_rate=1e-3),
     },
-    "laptop": {  # two CPU cores: every fifth step, and positions as Fourier features, so that walls are learned soon
-        "chunk": 32,
-        "overlap": 11,
-        "stride": 5,
+    "laptop": {  # two CPU cores: every eighth step, and positions as Fourier features, so that walls are learned soon
+        "chunk": 20,
+        "overlap": 7,
+        "stride": 8,
         "chunks": None,
         "width": 32,
         "multipliers": (1, 2, 4),
