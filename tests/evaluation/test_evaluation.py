@@ -163,7 +163,12 @@ def test_one_run_for_two_limits_gives_the_rows_of_two_runs():
     limits, options = (36, 100), {"episodes": 3, "workers": 1}
     together = evaluate(subject(toy_controller(0.15), TOY), limits=limits, **options)
     apart = [row for limit in limits for row in evaluate(subject(toy_controller(0.15), TOY), limits=[limit], **options)]
-    varies = {"date": "", "seconds": 0, "failures": {}}  # one that arrives later on was only out of time
+    varies = {
+        "date": "",
+        "seconds": 0,
+        "failures": {},
+        "planning": {},
+    }  # one that arrives later on was only out of time
     assert [replace(row, **varies) for row in together] == [replace(row, **varies) for row in apart]
     assert len({row.successes for row in together}) > 2
     for row in [*together, *apart]:

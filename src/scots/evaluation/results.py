@@ -17,6 +17,7 @@ from scots.data.trajectories import Meta
 from scots.envs import environment_class, tasks_of
 from scots.envs.base import OUT_OF_TIME, Task
 from scots.evaluation.control import Controller
+from scots.evaluation.cost import metered
 from scots.evaluation.rollout import Episode, run_episodes
 
 
@@ -46,6 +47,7 @@ class EvalResult(Config):
     stages: dict[str, float]  # wall time of what came before, where it is known
     artifacts: dict[str, str]  # stage -> key of what it made, a hash of all that went into it
     failures: dict[str, int] = field(default_factory=dict)  # cause -> episodes, where there was a goal to reach
+    planning: dict[str, float] = field(default_factory=dict)  # what it cost over all tasks, see `PlanningCost`
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,8 @@ def evaluate(
     limits = sorted(set(limits or subject.step_limits))
     tasks = tuple(dict.fromkeys(tasks or tasks_of(subject.meta)))  # named twice, it is evaluated once
     options: dict[str, Any] = {"episodes": episodes, "seed": seed, "workers": workers}
-    finished = run_episodes(subject.controller, subject.meta, tasks, max_steps=limits[-1], **options)
+    with metered(subject.controller) as cost:
+        finished = run_episodes(subject.controller, subject.meta, tasks, max_steps=limits[-1], **options)
     numbers = list(dict.fromkeys(task.number for task in tasks))
     row = partial(
         EvalResult,
@@ -101,6 +104,7 @@ def evaluate(
         seconds=round((time.monotonic() - begin) / len(numbers), 2),
         stages=subject.stages,
         artifacts=subject.artifacts,
+        planning=cost.to_dict(),
     )
     own = {number: [episode for episode in finished if episode.task.number == number] for number in numbers}
     return [row(task=number, **_outcome(own[number], limit, subject)) for limit in limits for number in numbers]

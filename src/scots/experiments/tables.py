@@ -80,6 +80,11 @@ def _untrained(planner: str) -> _RecipeFor:
     return lambda spec: Recipe(None, planner, spec.controller)
 
 
+def _composed(planner: str, augmenter: str | None = None, overrides: dict[str, Any] | None = None) -> _RecipeFor:
+    """A planner of chunks, on the data as it was recorded or on stitched data."""
+    return lambda spec: Recipe(augmenter, planner, spec.controller, overrides or {})
+
+
 def _with(overrides: dict[str, Any], recipe: _RecipeFor = _scots) -> _RecipeFor:
     return lambda spec: replace(recipe(spec), overrides=overrides)
 
@@ -119,11 +124,22 @@ _REPLANNING = _published("""
 """)
 
 _MAZES = tuple(_PLANNING)
+_LONG_CHUNKS = {"planner.chunk": 32, "planner.overlap": 11, "planner.stride": 16}
+"""497 states, as long as the shorter plans of HD on stitched data: what lies beyond that horizon is composed."""
 
 TABLES: dict[str, ResultTable] = {
     "planning": ResultTable(
         "Planning (the paper's Table 1): HD and SCoTS, trained alike, follow one plan at a time; then both with search",
-        {"GCIQL": None, "QRL": None, "CRL": None, "HIQL": None, "GSC": None, "CD": None, "HD": _hd, "SCoTS": _scots}
+        {
+            "GCIQL": None,
+            "QRL": None,
+            "CRL": None,
+            "HIQL": None,
+            "GSC": _composed("gsc"),
+            "CD": _composed("cd"),
+            "HD": _hd,
+            "SCoTS": _scots,
+        }
         | {"HD + search": _with(_SEARCH, _hd), "SCoTS + search": _with(_SEARCH)},
         _PLANNING,
     ),
@@ -143,13 +159,28 @@ TABLES: dict[str, ResultTable] = {
     "replanning": ResultTable(
         "When to plan again (the paper's Table 3): once, by the clock (every 50 steps, as published), or when late",
         {
-            "CD-once": None,
-            "CD": None,
+            "CD-once": _composed("cd", None, _ONCE),
+            "CD": _composed("cd", None, _BY_CLOCK),
             "SCoTS-once": _with(_ONCE),
             "SCoTS": _with(_BY_CLOCK),
             "SCoTS, when late": _scots,
         },
         _REPLANNING,
+    ),
+    "composition": ResultTable(
+        "Stitching data, stitching plans, or both (beyond the paper)",
+        {
+            "SCoTS": _scots,
+            "GSC": _composed("gsc"),
+            "CD": _composed("cd"),
+            "GSC, SCoTS data": _composed("gsc", "scots"),
+            "CD, SCoTS data": _composed("cd", "scots"),
+            "CD, long chunks of SCoTS data": _composed("cd", "scots", _LONG_CHUNKS),
+        },
+        {
+            dataset: {column: _PLANNING[dataset][column] for column in ("GSC", "CD", "SCoTS")}
+            for dataset in ("pointmaze-giant-stitch-v0", "antmaze-large-stitch-v0")
+        },
     ),
     "search": ResultTable(
         "Plan search part by part: the cheapest of eight plans, then windows with faults drawn again, then bisection "
