@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from scots.core.config import Config, Profile
+from scots.core.locks import locked
 from scots.core.versions import package_versions
 from scots.data import formats
 from scots.data.shards import validation_path
@@ -73,8 +74,9 @@ class Augmenter(ABC):
         folder = artifact_folder("augmented", key_of("augmented", meta.to_json()))
         target = out or folder / "augmented.npz"
         files = target, validation_path(target)
-        if not all(path.exists() and formats.read_meta(path) == meta for path in files):
-            with record_time(folder) if out is None else nullcontext():
-                for data, path in zip(make(), files, strict=True):
-                    formats.write(replace(data, meta=meta), path)
+        with locked(target):
+            if not all(path.exists() and formats.read_meta(path) == meta for path in files):
+                with record_time(folder) if out is None else nullcontext():
+                    for data, path in zip(make(), files, strict=True):
+                        formats.write(replace(data, meta=meta), path)
         return formats.read(target)

@@ -32,6 +32,7 @@ from scots.core.config import Config, Profile, Seeds
 from scots.core.console import console
 from scots.core.errors import BadInput
 from scots.core.files import atomic
+from scots.core.locks import locked
 from scots.data import formats
 from scots.data.manifold import Manifold, StepUnits
 from scots.data.npz import read_npz, write_npz
@@ -125,17 +126,18 @@ class Scots(Augmenter):
         job = self.job(data, config, seed, profile)
         folder = artifact_folder("augmented", key_of("augmented", job.to_json()))
         target = out or folder / "augmented.npz"
-        shards = job.shards(target)
-        if job.is_done(target):
-            if out is not None:
-                console.print(f"{out}: already stitched with the same settings", soft_wrap=True)
-            shards.remove()  # left by a kill during the last clean-up
-        else:
+        size = job.check_room(target, job.row_bytes(data))
+        with locked(target):
+            shards = job.shards(target)
+            if job.is_done(target):
+                if out is not None:
+                    console.print(f"{out}: already stitched with the same settings", soft_wrap=True)
+                shards.remove()  # left by a kill during the last clean-up
+                return formats.read(target)
             there = [path for path in (target, validation_path(target)) if path.exists()]
             if there and not shards.folder.exists():
                 raise BadInput(f"{there[0]}: another file is there; --force replaces it, --out FILE writes elsewhere")
-            size = f"{job.episodes:,} + {job.validation:,} trajectories of {job.states:,} states"
-            console.print(f"{data.meta.dataset or 'this data'}: {size}, {job.megabytes(data):,.0f} MB", soft_wrap=True)
+            console.print(f"{data.meta.dataset or 'this data'}: {size}", soft_wrap=True)
             with record_time(folder) if out is None else nullcontext():
                 prepare(data, config, seed)
                 job.run(target, workers=workers, label="stitching", unit="states")
@@ -249,8 +251,9 @@ def prepare(data: Trajectories, config: ScotsConfig, seed: int) -> None:
     """Train the networks, embed every row and index the segments; what is in the cache is not made again."""
     encoder = train_encoder(data, config, seed)
     folder = segments_folder(config, data.fingerprint(), seed)
-    if not (folder / "index").exists():
-        _index(data, encoder, config.stitching, seed, folder)
+    with locked(folder):
+        if not (folder / "index").exists():
+            _index(data, encoder, config.stitching, seed, folder)
     if config.refine:
         sizes = config.refinement.sizes(config.stitching.segment)
         load_or_train(Stitcher, config.stitcher, data, seed, "stitcher", sizes)
@@ -304,10 +307,10 @@ class StitchingJob(ShardedJob):
         """The meta of both files."""
         return self.meta
 
-    def megabytes(self, data: Trajectories) -> float:
-        """Size of both files: states and actions as float32; one row number, three scores and two flags per row."""
+    def row_bytes(self, data: Trajectories) -> int:
+        """Bytes of a row: states and actions as float32, one row number, three scores and two flags."""
         columns = data.observations.shape[1] + (0 if data.actions is None else data.actions.shape[1])
-        return (self.episodes + self.validation) * self.states * (4 * columns + 8 + 12 + 2) / 1e6
+        return 4 * columns + 8 + 12 + 2
 
     def worker(self) -> Make:
         """The memory-mapped inputs, the index and the networks, and a function from trajectory numbers to rows."""

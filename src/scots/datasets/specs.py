@@ -119,7 +119,9 @@ class DatasetSpec(Config):
 
     @property
     def step_limits(self) -> tuple[int, ...]:
-        """The limits to report: OGBench's and, where it differs, that of the official code."""
+        """The limits to report: OGBench's and, where it differs, that of the official code; or the one derived."""
+        if self.path_steps is not None:
+            return (self.reference_limit,)
         return tuple(sorted({REGISTERED_LIMIT, self.reference_limit}))
 
     @property
@@ -264,19 +266,20 @@ SPECS: dict[str, DatasetSpec] = {
 }
 """Every dataset that is known by id."""
 
-_MAZE_ID = re.compile(rf"({'|'.join(get_args(Body))})maze-([\w.]+)-({'|'.join(get_args(Kind))})-v0$")
+_MAZE_ID = re.compile(rf"({'|'.join(get_args(Body))})maze-(\w[\w.-]*)-({'|'.join(get_args(Kind))})-v0")
 
 
-def custom_collection(dataset: str, maze: Maze) -> CollectionSpec:
-    """The protocol of a dataset id in a custom maze: the id's size is replaced by the maze's name."""
-    if not (match := _MAZE_ID.match(dataset)):
+def custom_collection(dataset: str) -> CollectionSpec:
+    """The protocol of a dataset of one's own in a custom maze, by an id that no dataset of the benchmark has."""
+    if not (match := _MAZE_ID.fullmatch(dataset)):
         raise BadInput(
             f"{dataset}: with --maze the id must look like pointmaze-NAME-stitch-v0 or antmaze-NAME-explore-v0"
         )
-    if maze.name in MAZES:
-        raise BadInput(f"{maze.name}: a maze of the benchmark has this name; rename the maze file")
-    body, _, kind = match.groups()
-    return maze_collection(body, maze.name, kind)  # type: ignore[arg-type]
+    body, name, kind = match.groups()
+    if name in MAZES:
+        own = f"{body}maze-my{name}-{kind}-v0"
+        raise BadInput(f"{dataset}: {name} is a maze of the benchmark; give yours another name, such as {own}")
+    return maze_collection(body, name, kind)  # type: ignore[arg-type]
 
 
 # ------------------------------------------------------------------------------------------------------------ look-up
@@ -293,7 +296,7 @@ def spec_of_meta(meta: Meta, columns: int, episode_states: int) -> DatasetSpec:
     known = SPECS.get(meta.dataset or "")
     if known is not None and known.environment == meta.environment and not meta.maze:
         return known
-    if meta.maze and (match := _MAZE_ID.match(meta.dataset or "")):
+    if meta.maze and (match := _MAZE_ID.fullmatch(meta.dataset or "")):
         body, maze, kind = match.groups()  # a custom maze may be called giant without being so
         own = maze_collection(body, maze, kind)  # type: ignore[arg-type]
         medium = maze_spec(maze_collection(body, "medium", kind))  # type: ignore[arg-type]

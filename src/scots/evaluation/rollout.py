@@ -24,6 +24,7 @@ from scots.envs.vector import EpisodeId, VectorEnvironment, vector_environment
 from scots.evaluation.control import Controller, SubgoalController
 
 _LAST_STEPS = 100  # by which the cause of a failure is judged
+_MOST_STEPS = 10**10  # in one evaluation, which would take weeks
 _EPISODES_TOGETHER = 256  # environments side by side: the state of an ant's takes about half a megabyte
 
 
@@ -57,8 +58,11 @@ def run_episodes(
     record: bool = False,
 ) -> list[Episode]:
     """Run this many episodes of each task until they are done or out of steps. `record` keeps their observations."""
+    size = f"{len(tasks)} tasks, {episodes:,} episodes of {max_steps:,} steps"
     if min(episodes, max_steps, len(tasks)) < 1:
-        raise BadInput(f"{len(tasks)} tasks, {episodes} episodes of {max_steps} steps: at least one of each is needed")
+        raise BadInput(f"{size}: at least one of each is needed")
+    if (steps := len(tasks) * episodes * max_steps) > _MOST_STEPS:
+        raise BadInput(f"{size}: that makes {steps:,} steps, and at most {_MOST_STEPS:,} are run; choose fewer")
     kind = environment_class(meta)
     for task in tasks:
         kind.check(meta, task)
@@ -66,7 +70,7 @@ def run_episodes(
     batches = [ids[n : n + _EPISODES_TOGETHER] for n in range(0, len(ids), _EPISODES_TOGETHER)]
     with (
         vector_environment(kind, meta, len(batches[0]), workers) as environments,
-        progress("evaluating", len(ids), "episodes") as bar,
+        progress("evaluating", len(ids) * max_steps, "steps") as bar,
     ):
         run = _Runner(controller, kind, meta, environments, max_steps, seed, record, bar)
         return [episode for batch in batches for episode in run(batch)]
@@ -100,9 +104,9 @@ class _Runner:
             steps[running] += 1
             last.append(observations.copy())
             path.append(last[-1] if self.record else observations)
-            self.bar.advance(int(stepped.dones.sum()))
+            left = self.max_steps + 1 - len(path)  # steps that episodes which end now do not need
+            self.bar.advance(len(running) + left * int(stepped.dones.sum()))
             running = running[~stepped.dones]
-        self.bar.advance(len(running))
         return [
             Episode(
                 task,

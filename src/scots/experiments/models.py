@@ -20,6 +20,7 @@ from scots.augmenters.scots import ScotsConfig, stitched_by
 from scots.core.config import Config, Profile
 from scots.core.console import console
 from scots.core.errors import BadInput
+from scots.core.locks import locked
 from scots.data.support import Support
 from scots.data.trajectories import Array, Meta, Trajectories
 from scots.datasets.loading import known_meta
@@ -28,7 +29,7 @@ from scots.evaluation.control import Controller, GoalController, PlanFollowing, 
 from scots.evaluation.results import Subject
 from scots.experiments.recipe import Recipe, check_search
 from scots.models.cache import load_or_train, model_folder, train
-from scots.models.training import NO_LIMITS, Limits, Model, identity
+from scots.models.training import NO_LIMITS, Limits, Model, identity, read_description
 from scots.planners import PLANNERS
 from scots.planners.base import BridgingPlanner, Planner, PlannerModel
 from scots.planners.search import PlanSearch, SearchConfig, SearchingPlanner, WholePlanSearch
@@ -149,15 +150,16 @@ def train_model(
     kind, default = _configured(name, data, profile)
     config = default.replace_all({**(changes or {}), **({} if steps is None else {"training.steps": steps})})
     folder = folder or model_folder(kind, config, data.fingerprint(), seed)
-    if force:
-        for file in ("config.json", "model.safetensors", "checkpoint.safetensors", "search/support.npz"):
-            (folder / file).unlink(missing_ok=True)
     origin: dict[str, Any] = {"profile": profile, "changes": config.changes_from(default)}
-    model = train(kind, config, data, seed, folder, name, limits=limits, **origin)
-    if isinstance(model, PlannerModel):
-        if model.needs_distances(config) and recorded is None and data.meta.augmentation is None:
-            recorded = data
-        _save_search_parts(folder, data, recorded, profile, seed)
+    with locked(folder):
+        if force:
+            for file in ("config.json", "model.safetensors", "checkpoint.safetensors", "search/support.npz"):
+                (folder / file).unlink(missing_ok=True)
+        model = train(kind, config, data, seed, folder, name, limits=limits, **origin)
+        if isinstance(model, PlannerModel):
+            if model.needs_distances(config) and recorded is None and data.meta.augmentation is None:
+                recorded = data
+            _save_search_parts(folder, data, recorded, profile, seed)
     return model
 
 
@@ -198,8 +200,8 @@ def load_model(folder: str | Path) -> Model:
     """The trained model that a folder holds: a planner, an agent, or a part of the augmenter."""
     folder = Path(folder)
     try:
-        name = json.loads((folder / "config.json").read_text())["model"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        name = json.loads(read_description(folder))["model"]
+    except (BadInput, OSError, ValueError, KeyError, TypeError) as error:
         raise BadInput(f"{folder}: not the folder of a trained model ({error}); make one with `scots train`") from error
     parts: tuple[type[Model], ...] = (TemporalDistance, Stitcher, InverseDynamics)
     kinds = {kind.__name__: kind for kind in (*PLANNERS.values(), *AGENTS.values(), *parts)}

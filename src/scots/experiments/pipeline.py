@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -24,6 +25,7 @@ from scots.augmenters.embedding import TemporalDistanceConfig
 from scots.core.config import Config, Profile
 from scots.core.errors import BadInput
 from scots.core.files import append_rows, atomic, write_text
+from scots.core.locks import locked
 from scots.data import formats
 from scots.data.shards import validation_path
 from scots.data.trajectories import Meta, Trajectories
@@ -349,8 +351,10 @@ class Pipeline:
         """Run what is left of the stages before the evaluation, in order."""
         for stage in self.stages.values():
             if not stage.is_done:
-                with record_time(stage.folder):
-                    stage.run()
+                with locked(stage.folder):
+                    if not stage.is_done:  # made by another process in the meantime
+                        with record_time(stage.folder):
+                            stage.run()
 
     def rows(self) -> list[EvalResult]:
         """The evaluation, with every stage before it."""
@@ -359,10 +363,11 @@ class Pipeline:
         )  # refuses what cannot be evaluated at once
         self.complete()
         path = self._rows_path()
-        if not path.exists():
-            found = evaluate(self.subject, self._tasks(), episodes=self._episodes(), seed=self.run.seed)
-            with atomic(path) as temporary:
-                append_rows(temporary, [row.to_dict() for row in found])
+        with nullcontext() if path.exists() else locked(path):
+            if not path.exists():
+                found = evaluate(self.subject, self._tasks(), episodes=self._episodes(), seed=self.run.seed)
+                with atomic(path) as temporary:
+                    append_rows(temporary, [row.to_dict() for row in found])
         return [EvalResult.from_dict(json.loads(line)) for line in path.read_text().splitlines()]
 
     @cached_property
