@@ -58,10 +58,25 @@ def test_a_planner_of_augmented_data_plans_as_far_as_its_trajectories():
     assert SCOTS.replace_at("augmenter.stitching.stitches", 30).resolve(POINT, "paper").planner.waypoints == 5
 
 
-def test_plans_are_searched_for_on_augmented_data_as_the_profile_says():
-    for profile, search in SEARCH.items():
-        assert SCOTS.resolve(SPEC, profile).search == search
-        assert Recipe(None).resolve(SPEC, profile).search == SearchConfig()
+@pytest.mark.parametrize("profile", ["smoke", "laptop", "paper"])
+def test_one_plan_is_followed_unless_a_search_is_asked_for(profile: str):
+    for recipe in (SCOTS, Recipe(None)):
+        assert recipe.resolve(SPEC, profile).search == SearchConfig()
+
+
+@pytest.mark.parametrize("dataset", list(TABLES["planning"].published))
+def test_headline_columns_differ_in_their_data_alone(dataset: str):
+    """The same training, network, levels, controller, search: only the length of plans follows from the data."""
+    recorded, stitched = (
+        TABLES["planning"].recipe(column, dataset, "laptop").resolve(SPECS[dataset], "laptop")
+        for column in ("HD", "SCoTS")
+    )
+    assert recorded.augmenter is None
+    assert stitched.augmenter is not None
+    for part in ("agent", "following", "search"):
+        assert getattr(recorded, part) == getattr(stitched, part)
+    assert set(stitched.planner.changes_from(recorded.planner)) == {"waypoints", "high_every"}
+    assert list(recorded.planner.levels()) == list(stitched.planner.levels()) == ["high", "middle", "low"]
 
 
 @pytest.mark.parametrize("field", ["augmenter", "planner", "agent"])
@@ -114,10 +129,13 @@ def test_overrides_of_parts_that_are_not_there_are_named(recipe: Recipe, path: s
 
 
 def test_overrides_that_change_nothing_vanish():
-    as_it_is = SCOTS.replace_at("following.lookahead", 10).replace_at("search.candidates", 8)
+    as_it_is = SCOTS.replace_at("following.lookahead", 10).replace_at("search.candidates", 1)
     assert as_it_is.normalized(POINT, "laptop") == SCOTS
     assert as_it_is.normalized(ANT, "laptop") == SCOTS.replace_at("following.lookahead", 10)  # an ant's is 5
-    assert as_it_is.normalized(POINT, "paper") == SCOTS.replace_at("search.candidates", 8)
+    assert as_it_is.normalized(POINT, "paper") == SCOTS
+    by_clock = SCOTS.replace_at("following.replan_every", 50)
+    assert by_clock.normalized(POINT, "paper") == SCOTS
+    assert by_clock.normalized(POINT, "laptop") == by_clock
     changed = SCOTS.replace_at("planner.training.steps", 10)
     assert changed.normalized(POINT, "paper") == changed
 
@@ -142,20 +160,26 @@ def test_every_column_of_every_table_becomes_configs(name: str, profile: str):
         recipe, spec = run.recipe, SPECS[run.dataset]
         settings = recipe.resolve(spec, profile)
         assert recipe.normalized(spec, profile) == recipe
-        assert recipe.agent == spec.controller
-        usual = SEARCH[profile].candidates if recipe.augmenter else 1
-        assert settings.search.candidates == recipe.overrides.get("search.candidates", usual)
-        lookahead = recipe.overrides.get("following.lookahead", spec.lookahead)
-        every = recipe.overrides.get("following.replan_every", 50)
-        assert settings.following == PlanFollowing(every, lookahead, spec.goal_tolerance)
+        assert recipe.agent == spec.at(profile).controller
+        changes = {path.partition(".")[2]: v for path, v in recipe.overrides.items() if path.startswith("following.")}
+        assert settings.following == PlanFollowing.configure(spec, profile).replace_all(changes)
+        assert settings.search.candidates == recipe.overrides.get("search.candidates", 1)
 
 
 def test_columns_differ_by_what_their_names_say():
-    (one,), (eight,) = (TABLES["candidates"].runs([POINT.id], [f"SCoTS, {n}"], profile="paper") for n in (1, 8))
-    assert one.recipe == SCOTS
-    assert eight.recipe.resolve(POINT, "paper").search == SearchConfig(8, mend=True, bisect=True)
-    (once,) = TABLES["replanning"].runs([POINT.id], ["SCoTS-once"])
-    assert once.recipe == SCOTS.replace_at("following.replan_every", 0)
+    def settings(table: str, column: str, profile: str = "laptop"):
+        return TABLES[table].recipe(column, POINT.id, profile).resolve(POINT, profile)
+
+    assert settings("search", "one plan").search == SearchConfig()
+    assert settings("search", "ranking").search == SearchConfig(SEARCH.candidates)
+    assert settings("search", "ranking, mending").search == SearchConfig(SEARCH.candidates, mend=True)
+    assert settings("planning", "HD + search").search == settings("planning", "SCoTS + search").search == SEARCH
+    once, clock, late = (
+        settings("replanning", column).following for column in ("SCoTS-once", "SCoTS", "SCoTS, when late")
+    )
+    assert (once.replan_every, once.replan_late) == (0, False)
+    assert (clock.replan_every, clock.replan_late) == (50, False)
+    assert (late.replan_every, late.replan_late) == (0, True)
 
 
 def test_published_numbers_are_those_of_columns():

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from scots.core.config import Profile
 from scots.core.errors import BadInput
+from scots.data.passage import POINTS, PassageTimes
 from scots.data.trajectories import Array, GoalMix, Normalizer, Trajectories, sample_goals
 from scots.datasets.specs import DatasetSpec
 from scots.models.nets import Scale, feature_sizes, log_density
@@ -32,12 +33,14 @@ class Agent(Model):
 
     name: ClassVar[str]  # in the registry and in the settings of datasets
     actor: nn.Module
+    _passage: Tensor  # (2, POINTS) distances and steps
     short_run: ClassVar[dict[str, Any]] = {}  # settings that change when training is much shorter than published
     laptop: ClassVar[dict[str, Any]] = {}  # settings of its own at profile "laptop"
 
     def __init__(self, config: Any, sizes: dict[str, int]) -> None:
         super().__init__(config, sizes)
         self.scale = Scale(sizes["observation"], sizes.get("angles", 0))
+        self.register_buffer("_passage", torch.zeros(2, POINTS))
 
     @classmethod
     def for_data(cls, config: Any, data: Trajectories, **sizes: int) -> Self:
@@ -49,7 +52,15 @@ class Agent(Model):
         agent.scale.fit_angles(data.observations, data.meta.angles)
         if config.normalize:
             agent.scale.fit(Normalizer.fit(agent.scale.array_features(data.observations)))
+        if data.meta.position:
+            passage = PassageTimes.of(data)
+            agent._passage.copy_(torch.from_numpy(np.stack([passage.distances, passage.steps])))
         return agent
+
+    @property
+    def passage(self) -> PassageTimes:
+        """How long the episodes that it learned from take to get somewhere: later than that, a subgoal is missed."""
+        return PassageTimes(*self._passage.cpu().numpy())
 
     @classmethod
     def configure(cls, spec: DatasetSpec, profile: Profile) -> Any:

@@ -76,6 +76,9 @@ class CollectionSpec(Config):
         )
 
 
+_WHEN_LATE = {"replan_every": 0, "replan_late": True}
+
+
 @dataclass(frozen=True)
 class DatasetSpec(Config):
     """Everything that is set by dataset. The defaults are those of most published rows."""
@@ -96,8 +99,10 @@ class DatasetSpec(Config):
     recorded_waypoints: int = 5  # of a plan where episodes are too short for that
     controller: str = "gciql"  # the agent that follows plans [S]
     replan_every: int = 50  # environment steps between plans [S]
+    replan_late: bool = False  # plan again when a subgoal takes longer than recorded episodes take to get that far
     lookahead: int = 10  # plan steps from one subgoal to the next [S]
     goal_tolerance: float = 1.0  # distance at which a subgoal counts as reached [S]
+    ours: dict[str, Any] = field(default_factory=lambda: dict(_WHEN_LATE))  # fields that differ where not `paper`
     # agents
     agents: dict[str, dict[str, Any]] = field(default_factory=dict)  # agent -> its settings by dotted path, as JSON [O]
     actor_goals: GoalMix | None = None  # where it is not the agents' default [O]
@@ -105,6 +110,10 @@ class DatasetSpec(Config):
     reference_limit: int = REGISTERED_LIMIT  # steps of an episode in the official code [S]
     reference_returns: tuple[float, float] | None = None  # of a random and an expert policy, for normalised returns
     minutes: dict[str, float] = field(default_factory=dict)  # stage -> expected on two cores at profile `laptop`
+
+    def at(self, profile: str | None) -> DatasetSpec:
+        """The settings at a profile: the published ones at `paper`; at the others ours, chosen on random pairs."""
+        return self if profile == "paper" else self.replace_all(self.ours)
 
     @property
     def step_limits(self) -> tuple[int, ...]:
@@ -186,6 +195,11 @@ _AGENTS: dict[str, dict[str, dict[str, Any]]] = {  # [O], and the horizon of gcb
         "gcbc": {"horizon": 10},
     },
 }
+_OUR_ANTS: dict[Kind, dict[str, Any]] = {  # chosen on the oracle's paths between random cells
+    "stitch": {"controller": "gcbc", "goal_tolerance": 2.0},
+    "navigate": {"controller": "gcbc"},
+    "explore": {"controller": "gcbc"},
+}
 _MINUTES: dict[Body, dict[str, float]] = {
     "point": {"collect": 2, "augment": 14, "search": 1, "planner": 35, "agent": 5, "evaluate": 10},
     "ant": {"collect": 6, "augment": 45, "search": 2, "planner": 30, "agent": 8, "evaluate": 15},
@@ -220,6 +234,7 @@ def maze_spec(collection: CollectionSpec) -> DatasetSpec:
         goal_tolerance=3.0 if ant_stitch else 1.0,
         agents=_AGENTS["explore" if kind == "explore" else body],
         actor_goals=GoalMix(current=0.0, trajectory=0.0, random=1.0, geometric=False) if kind == "explore" else None,
+        ours=_WHEN_LATE | (_OUR_ANTS[kind] if body == "ant" else {}),
         reference_limit=_REFERENCE_LIMITS.get((body, maze, kind), REGISTERED_LIMIT),
         minutes=_MINUTES[body],
     )

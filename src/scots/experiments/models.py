@@ -26,7 +26,7 @@ from scots.datasets.loading import known_meta
 from scots.datasets.specs import DatasetSpec, spec_of, spec_of_meta
 from scots.evaluation.control import Controller, GoalController, PlanFollowing, SubgoalController
 from scots.evaluation.results import Subject
-from scots.experiments.recipe import Recipe, check_search, default_search
+from scots.experiments.recipe import Recipe, check_search
 from scots.models.cache import load_or_train, model_folder, train
 from scots.models.training import NO_LIMITS, Limits, Model, identity
 from scots.planners import PLANNERS
@@ -224,7 +224,7 @@ def build_controller(
                 "--candidates 1"
             )
         plans = parts.search(planner, search)
-    return SubgoalController(plans, agent, following, planner.columns)
+    return SubgoalController(plans, agent, following, planner.columns, agent.passage)
 
 
 def subject_of(
@@ -241,8 +241,8 @@ def subject_of(
         if part is not None:
             _check_environment(part, meta)
     spec = spec_of_meta(meta, columns=len(meta.columns), episode_states=0)  # nothing here depends on these two
-    following = PlanFollowing.configure(spec) if planner else None
-    search = default_search(type(planner), model.profile, model.meta.augmentation is not None) if planner else None
+    following = PlanFollowing.configure(spec, model.profile) if planner else None
+    search = SearchConfig() if planner else None
     settings = {"following": following, "search": search}
     for path, value in (changes or {}).items():
         part_name, _, rest = path.partition(".")
@@ -357,9 +357,8 @@ def _recipe_of(
         assert following is not None
         assert search is not None
         changes["planner"] = planner.changes
-        changes["following"] = following.changes_from(PlanFollowing.configure(spec))
-        default = default_search(type(planner), planner.profile, augmentation is not None)
-        changes["search"] = search.changes_from(default)
+        changes["following"] = following.changes_from(PlanFollowing.configure(spec, planner.profile))
+        changes["search"] = search.changes_from(SearchConfig())
     return Recipe(
         augmenter=augmentation["augmenter"] if augmentation else None,
         planner=planner.name if planner else None,

@@ -16,12 +16,8 @@ from scots.planners import PLANNERS
 from scots.planners.base import PlannerModel
 from scots.planners.search import SearchConfig
 
-SEARCH: dict[str, SearchConfig] = {
-    "smoke": SearchConfig(candidates=2, mend=True, bisect=True),
-    "laptop": SearchConfig(candidates=8, mend=True, bisect=True),
-    "paper": SearchConfig(),
-}
-"""How plans are searched for, by profile: a planner trained for minutes errs more often than one trained for a day."""
+SEARCH = SearchConfig(candidates=8, mend=True, bisect=True)
+"""Plan search with all its parts, where it is asked for; a recipe that says nothing follows the one plan it draws."""
 
 _PARTS = ("augmenter", "planner", "agent", "following", "search")
 
@@ -108,8 +104,8 @@ class Recipe(Config):
             augmenter=augmentation,
             planner=planner.configure(spec, states or spec.episode_states, profile) if planner else None,
             agent=AGENTS[self.agent].configure(spec, profile),
-            following=PlanFollowing.configure(spec) if planner else None,
-            search=default_search(planner, profile, augmenter is not None) if planner else None,
+            following=PlanFollowing.configure(spec, profile) if planner else None,
+            search=SearchConfig() if planner else None,
         )
         settings = Settings(**{part: self._changed(part, getattr(defaults, part)) for part in _PARTS})
         if planner and settings.search:
@@ -123,14 +119,6 @@ class Recipe(Config):
             if changes
             else config
         )
-
-
-def default_search(planner: type[PlannerModel], profile: str | None, augmented: bool) -> SearchConfig:
-    """How plans are searched for: as the profile says where parts of plans can be searched, on augmented data.
-
-    Baselines draw one plan, as published.
-    """
-    return SEARCH.get(profile or "", SearchConfig()) if augmented and planner.has_bridges else SearchConfig()
 
 
 def check_search(planner: type[PlannerModel], search: SearchConfig) -> None:

@@ -12,7 +12,7 @@ from scots.core.errors import BadInput
 from scots.datasets.specs import SPECS, DatasetSpec
 from scots.evaluation.results import EvalResult
 from scots.experiments.pipeline import Pipeline, Run
-from scots.experiments.recipe import Recipe
+from scots.experiments.recipe import SEARCH, Recipe
 
 _Published = dict[str, str]
 """Column -> what the paper prints: mean and deviation over its five seeds."""
@@ -39,7 +39,7 @@ class ResultTable:
     def recipe(self, column: str, dataset: str, profile: Profile) -> Recipe | None:
         """What fills a cell, without overrides that change nothing; None where only others have published."""
         make, spec = self.columns[column], SPECS[dataset]
-        return make(spec).normalized(spec, profile) if make else None
+        return make(spec.at(profile)).normalized(spec, profile) if make else None
 
     def runs(
         self,
@@ -64,23 +64,27 @@ class ResultTable:
 
 
 def _hd(spec: DatasetSpec) -> Recipe:
-    """The baseline: the planner on the data as it was recorded."""
+    """The baseline: the planner on the data as it was recorded; it follows the one plan it draws."""
     return Recipe(None, "hd", spec.controller)
 
 
 def _scots(spec: DatasetSpec) -> Recipe:
-    """The paper's method: the planner on stitched data."""
+    """The paper's method: the same planner on stitched data."""
     return Recipe("scots", "hd", spec.controller)
 
 
-def _with(overrides: dict[str, Any]) -> _RecipeFor:
-    return lambda spec: replace(_scots(spec), overrides=overrides)
+def _untrained(planner: str) -> _RecipeFor:
+    """A planner that learns nothing, with the same controller."""
+    return lambda spec: Recipe(None, planner, spec.controller)
 
 
-def _candidates(count: int) -> _RecipeFor:
-    """The best of several plans; one plan is left as it is drawn."""
-    searches = count > 1
-    return _with({"search.candidates": count, "search.mend": searches, "search.bisect": searches})
+def _with(overrides: dict[str, Any], recipe: _RecipeFor = _scots) -> _RecipeFor:
+    return lambda spec: replace(recipe(spec), overrides=overrides)
+
+
+_SEARCH = {f"search.{name}": value for name, value in SEARCH.to_dict().items()}
+_BY_CLOCK = {"following.replan_every": 50, "following.replan_late": False}
+_ONCE = {"following.replan_every": 0, "following.replan_late": False}
 
 
 def _published(text: str) -> dict[str, _Published]:
@@ -112,20 +116,41 @@ _REPLANNING = _published("""
     antmaze-giant-stitch-v0:    27±4  65±3  84±2  87±2
 """)
 
+_MAZES = tuple(_PLANNING)
+
 TABLES: dict[str, ResultTable] = {
     "planning": ResultTable(
-        "Planning (the paper's Table 1)",
-        {"GCIQL": None, "QRL": None, "CRL": None, "HIQL": None, "GSC": None, "CD": None, "HD": _hd, "SCoTS": _scots},
+        "Planning (the paper's Table 1): HD and SCoTS, trained alike, follow one plan at a time; then both with search",
+        {"GCIQL": None, "QRL": None, "CRL": None, "HIQL": None, "GSC": None, "CD": None, "HD": _hd, "SCoTS": _scots}
+        | {"HD + search": _with(_SEARCH, _hd), "SCoTS + search": _with(_SEARCH)},
         _PLANNING,
     ),
+    "without_diffusion": ResultTable(
+        "Planners that learn nothing, with the same controller: shortest paths over the recorded support, and over the "
+        "true map, which is the most that any planner can reach with this controller (beyond the paper)",
+        {"recorded support": _untrained("support"), "oracle": _untrained("oracle")},
+        {dataset: {} for dataset in _MAZES},
+    ),
     "replanning": ResultTable(
-        "Planning once or replanning (the paper's Table 3)",
-        {"CD-once": None, "CD": None, "SCoTS-once": _with({"following.replan_every": 0}), "SCoTS": _scots},
+        "When to plan again (the paper's Table 3): once, by the clock (every 50 steps, as published), or when late",
+        {
+            "CD-once": None,
+            "CD": None,
+            "SCoTS-once": _with(_ONCE),
+            "SCoTS": _with(_BY_CLOCK),
+            "SCoTS, when late": _scots,
+        },
         _REPLANNING,
     ),
-    "candidates": ResultTable(
-        "Plan search with this many candidates; with one, plans are followed as drawn (beyond the paper)",
-        {f"SCoTS, {count}": _candidates(count) for count in (1, 2, 4, 8)},
+    "search": ResultTable(
+        "Plan search part by part: the cheapest of eight plans, then windows with faults drawn again, then bisection "
+        "(beyond the paper)",
+        {
+            "one plan": _scots,
+            "ranking": _with({"search.candidates": SEARCH.candidates}),
+            "ranking, mending": _with({"search.candidates": SEARCH.candidates, "search.mend": True}),
+            "ranking, mending, bisection": _with(_SEARCH),
+        },
         {dataset: {} for dataset in _STITCH},
     ),
     "controller_horizon": ResultTable(

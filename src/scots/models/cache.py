@@ -128,5 +128,8 @@ def train(
             )
         console.print(f"{label}: already trained, in {folder}", soft_wrap=True)
         return finished
-    fit(model, data, seed=seed, folder=folder, label=label, limits=limits)
+    if kind.learns:
+        fit(model, data, seed=seed, folder=folder, label=label, limits=limits)
+    else:
+        model.eval().save(folder)
     return model

@@ -108,6 +108,7 @@ class Model(nn.Module, ABC):
     """
 
     config_class: ClassVar[type[Config]]
+    learns: ClassVar[bool] = True  # by descent; otherwise building it for a dataset is all
     meta: Meta = Meta()  # of the training data
     data_fingerprint: str | None = None  # of the training data
     seed: int | None = None  # of the training
@@ -149,7 +150,7 @@ class Model(nn.Module, ABC):
     @property
     def device(self) -> torch.device:
         """Where the weights are."""
-        return next(self.parameters()).device
+        return next((parameter.device for parameter in self.parameters()), torch.device("cpu"))
 
     def save(self, folder: Path) -> None:
         """Write the folder that `load` reads."""

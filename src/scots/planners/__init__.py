@@ -4,5 +4,8 @@ from __future__ import annotations
 
 from scots.planners.base import PlannerModel
 from scots.planners.hd import HierarchicalDiffuser
+from scots.planners.shortest_path import OraclePath, SupportPath
 
-PLANNERS: dict[str, type[PlannerModel]] = {planner.name: planner for planner in (HierarchicalDiffuser,)}
+PLANNERS: dict[str, type[PlannerModel]] = {
+    planner.name: planner for planner in (HierarchicalDiffuser, SupportPath, OraclePath)
+}
