@@ -10,6 +10,7 @@ import torch
 from scots.agents import AGENTS
 from scots.agents.base import Policy
 from scots.agents.gcbc import GCBC, GCBCConfig
+from scots.agents.qrl import QRL, QRLConfig
 from scots.data.trajectories import Array, GoalMix, Meta, Trajectories
 from scots.datasets.specs import spec_of
 from scots.envs.toy import ToyCorridor
@@ -59,13 +60,15 @@ class Wanderer:
         return rng.uniform(-1, 1, size=observations.shape)
 
 
-SETTINGS: dict[str, dict[str, Any]] = {
+SETTINGS: dict[str, dict[str, Any]] = {  # gcbc, which imitates, gets nowhere; qrl needs dynamics with a gradient
     "gciql": {"alpha": 0.1, "target_decay": 0.97},
     "crl": {"alpha": 0.03},
+    "hiql": {"target_decay": 0.97, "subgoal_steps": 4},
+    "gcivl": {"target_decay": 0.97},
 }
 
 
-@pytest.mark.parametrize("name", [name for name in AGENTS if name != "gcbc"])  # imitating them gets nowhere
+@pytest.mark.parametrize("name", SETTINGS)
 def test_agents_reach_goals_that_their_data_reaches_by_chance(name: str):
     data = random_walks()
     config = replace(
@@ -74,7 +77,7 @@ def test_agents_reach_goals_that_their_data_reaches_by_chance(name: str):
         discount=0.8,
         actor_goals=GoalMix(current=0.0, trajectory=1.0, random=0.0),
         training=TrainingConfig(steps=1800, batch_size=64, learning_rate=2e-3, schedule="cosine"),
-        **SETTINGS.get(name, {}),
+        **SETTINGS[name],
     )
     torch.manual_seed(0)
     agent = AGENTS[name].for_data(config, data)
@@ -110,3 +113,32 @@ def test_gcbc_learns_the_mean_action_towards_a_nearby_position():
     error = agent.act(here, here + np.pad(apart, ((0, 0), (1, 0))), rng) - expected
     assert np.abs(expected).mean() > 0.1
     assert np.sqrt((error**2).mean()) < 0.02
+
+
+def test_qrl_learns_the_number_of_steps_and_moves_straight():
+    """In an open square every step is at most 0.2 along each axis, so the fewest steps follow from the larger gap."""
+    rng, episodes, states, step = np.random.default_rng(0), 200, 26, 0.2
+    positions, actions = np.empty((2, episodes, states, 2))
+    position = rng.uniform(-1, 1, size=(episodes, 2))
+    for time in range(states):
+        actions[:, time], positions[:, time] = rng.uniform(-1, 1, size=(episodes, 2)), position
+        position = np.clip(position + step * actions[:, time], -1, 1)
+    offsets = np.arange(0, episodes * states + 1, states)
+    data = Trajectories(positions.reshape(-1, 2), offsets, actions.reshape(-1, 2))
+    training = TrainingConfig(steps=900, batch_size=128, learning_rate=2e-3, schedule="cosine")
+    torch.manual_seed(0)
+    config = QRLConfig(hidden=(64, 64), normalize=True, latent=32, margin=0.01, dual_rate=10.0, training=training)
+    agent = QRL.for_data(config, data)
+    fit(agent, data, seed=0)
+
+    start, goal = rng.uniform(-0.9, 0.9, size=(2, 500, 2)).astype(np.float32)
+    with torch.no_grad():
+        latents = [agent.encoder(agent.scale(torch.from_numpy(states))) for states in (start, goal)]
+        steps = agent.quasimetric(*latents).numpy()
+    fewest = np.abs(goal - start).max(axis=1) / step
+    assert np.corrcoef(steps, fewest)[0, 1] > 0.95
+    assert 0.9 < np.median(steps / fewest) < 1.3  # random steps are shorter than 1 on average, and may cost 1 each
+    actions, far = agent.act(start, goal, rng), fewest > 2
+    aim = (actions * (goal - start)).sum(1) / np.linalg.norm(actions, axis=1) / np.linalg.norm(goal - start, axis=1)
+    assert np.mean(aim[far]) > 0.85
+    assert np.abs(actions[far]).max(axis=1).mean() > 0.7  # and not slowly

@@ -36,6 +36,7 @@ class Agent(Model):
     _passage: Tensor  # (2, POINTS) distances and steps
     short_run: ClassVar[dict[str, Any]] = {}  # settings that change when training is much shorter than published
     laptop: ClassVar[dict[str, Any]] = {}  # settings of its own at profile "laptop"
+    follows_plans: ClassVar[bool] = False  # what `scots train` trains it for unless told; otherwise it acts alone
 
     def __init__(self, config: Any, sizes: dict[str, int]) -> None:
         super().__init__(config, sizes)
@@ -63,8 +64,8 @@ class Agent(Model):
         return PassageTimes(*self._passage.cpu().numpy())
 
     @classmethod
-    def configure(cls, spec: DatasetSpec, profile: Profile) -> Any:
-        """The published settings for a dataset, at a profile's scale.
+    def configure(cls, spec: DatasetSpec, profile: Profile, *, alone: bool = False) -> Any:
+        """The published settings for a dataset, at a profile's scale: to follow plans, or to act `alone`.
 
         Settings that agents share apply where the config has such a field; one that is this agent's own must fit it.
         """
@@ -78,8 +79,9 @@ class Agent(Model):
         config = config.replace_all(spec.agents.get(cls.name, {}))
         if profile == "paper":
             return config
+        scale = ALONE.get(profile, SCALES[profile]) if alone else SCALES[profile]
         own = cls.short_run | (cls.laptop if profile == "laptop" else {})
-        return config.replace_all(shared(SCALES[profile]) | own)
+        return config.replace_all(shared(scale) | own)
 
     def scaled(self, batch: Batch) -> Batch:
         """A batch as networks see it: all observations are scaled, actions and flags stay as they are."""
@@ -116,6 +118,15 @@ SCALES: dict[str, dict[str, Any]] = {
     },
 }
 """Profile -> fields of every agent's config; the profile "paper" leaves the published sizes as they are."""
+
+ALONE: dict[str, dict[str, Any]] = {
+    "laptop": {  # values must reach across the maze: the published discount, and longer training
+        "hidden": (256, 256, 256),
+        "normalize": True,
+        "training": TrainingConfig(steps=50_000, batch_size=512, learning_rate=1e-3, schedule="cosine", warmup=200),
+    },
+}
+"""The same for an agent that acts by itself, where that differs."""
 
 
 # ------------------------------------------------------------------------------------------------------------ batches

@@ -39,6 +39,7 @@ class CRL(Agent):
 
     name = "crl"
     config_class = CRLConfig
+    follows_plans = True
 
     def __init__(self, config: CRLConfig, sizes: dict[str, int]) -> None:
         super().__init__(config, sizes)

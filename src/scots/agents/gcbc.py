@@ -48,6 +48,7 @@ class GCBC(Agent):
 
     name = "gcbc"
     config_class = GCBCConfig
+    follows_plans = True
     laptop: ClassVar[dict[str, Any]] = {"training": TrainingConfig(20_000, 512, 1e-3, schedule="cosine", warmup=200)}
 
     position: Tensor  # (P,)

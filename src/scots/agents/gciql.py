@@ -41,6 +41,7 @@ class GCIQL(Agent):
 
     name = "gciql"
     config_class = GCIQLConfig
+    follows_plans = True
     short_run: ClassVar[dict[str, Any]] = {"target_decay": 0.98}  # values spread as fast as the targets move
 
     def __init__(self, config: GCIQLConfig, sizes: dict[str, int]) -> None:

@@ -7,7 +7,6 @@ train and embed once; walk over row numbers; then refine and label shards of tra
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -33,14 +32,13 @@ from scots.core.console import console
 from scots.core.errors import BadInput
 from scots.core.files import atomic
 from scots.core.locks import locked
-from scots.data import formats
 from scots.data.manifold import Manifold, StepUnits
 from scots.data.npz import read_npz, write_npz
-from scots.data.shards import Make, ShardedJob, validation_path
+from scots.data.shards import Make, ShardedJob
 from scots.data.support import Support
 from scots.data.trajectories import Array, Meta, Trajectories
 from scots.datasets.specs import DatasetSpec, spec_of
-from scots.models.cache import artifact_folder, key_of, load_cached, load_or_train, model_folder, record_time
+from scots.models.cache import artifact_folder, key_of, load_cached, load_or_train, model_folder
 from scots.models.diffusion import SamplingConfig
 from scots.models.training import TrainingConfig
 
@@ -124,24 +122,10 @@ class Scots(Augmenter):
         A finished run of the same job is left as it is; another file in its place is never replaced.
         """
         job = self.job(data, config, seed, profile)
-        folder = artifact_folder("augmented", key_of("augmented", job.to_json()))
-        target = out or folder / "augmented.npz"
-        size = job.check_room(target, job.row_bytes(data))
-        with locked(target):
-            shards = job.shards(target)
-            if job.is_done(target):
-                if out is not None:
-                    console.print(f"{out}: already stitched with the same settings", soft_wrap=True)
-                shards.remove()  # left by a kill during the last clean-up
-                return formats.read(target)
-            there = [path for path in (target, validation_path(target)) if path.exists()]
-            if there and not shards.folder.exists():
-                raise BadInput(f"{there[0]}: another file is there; --force replaces it, --out FILE writes elsewhere")
-            console.print(f"{data.meta.dataset or 'this data'}: {size}", soft_wrap=True)
-            with record_time(folder) if out is None else nullcontext():
-                prepare(data, config, seed)
-                job.run(target, workers=workers, label="stitching", unit="states")
-        return formats.read(target)
+        size = job.row_bytes(data)
+        return self.run_job(
+            job, out, lambda: prepare(data, config, seed), label="stitching", row_bytes=size, workers=workers
+        )
 
     def job(self, data: Trajectories, config: ScotsConfig, seed: int, profile: Profile) -> StitchingJob:
         """The job that stitches a dataset; nothing is done yet."""

@@ -139,15 +139,17 @@ def train_model(
     force: bool = False,
     steps: int | None = None,
     limits: Limits = NO_LIMITS,
+    alone: bool = False,
 ) -> Model:
     """Train a planner or an agent with the settings for a dataset, in a folder or in the cache.
 
-    `steps` is the setting "training.steps"; `limits` may end training before.
+    `steps` is the setting "training.steps"; `limits` may end training before. An agent that is to act `alone` has other
+    settings than one that follows plans; most agents are always trained to act alone.
 
     Plan search needs an embedding and the support of the recorded data; they are saved with a planner where `recorded`
     is given, or where the cache still has the embedding that the planner's data was stitched with.
     """
-    kind, default = _configured(name, data, profile)
+    kind, default = _configured(name, data, profile, alone)
     config = default.replace_all({**(changes or {}), **({} if steps is None else {"training.steps": steps})})
     folder = folder or model_folder(kind, config, data.fingerprint(), seed)
     origin: dict[str, Any] = {"profile": profile, "changes": config.changes_from(default)}
@@ -163,13 +165,14 @@ def train_model(
     return model
 
 
-def _configured(name: str, data: Trajectories, profile: Profile) -> tuple[type[Model], Config]:
+def _configured(name: str, data: Trajectories, profile: Profile, alone: bool) -> tuple[type[Model], Config]:
     """The class of a planner or agent and its settings for a dataset."""
     spec = _announced_spec(data)
     if name in PLANNERS:
         return PLANNERS[name], PLANNERS[name].configure(spec, int(np.median(data.lengths)), profile)
     if name in AGENTS:
-        return AGENTS[name], AGENTS[name].configure(spec, profile)
+        agent = AGENTS[name]
+        return agent, agent.configure(spec, profile, alone=alone or not agent.follows_plans)
     raise BadInput(f"{name!r} is neither a planner ({', '.join(PLANNERS)}) nor an agent ({', '.join(AGENTS)})")
 
 
@@ -364,7 +367,8 @@ def _recipe_of(
     """The recipe behind trained models: their methods, and where their settings are not the profile's."""
     trained = planner or agent
     augmentation = trained.meta.augmentation
-    changes = {"augmenter": augmentation["changes"] if augmentation else {}, "agent": agent.changes}
+    changes = {"augmenter": augmentation["changes"] if augmentation else {}}
+    changes["agent"] = _agent_changes(agent, spec, alone=planner is None)
     if planner:
         assert following is not None
         assert search is not None
@@ -377,3 +381,12 @@ def _recipe_of(
         agent=agent.name,
         overrides={f"{part}.{path}": value for part, own in changes.items() for path, value in own.items()},
     )
+
+
+def _agent_changes(agent: Agent, spec: DatasetSpec, *, alone: bool) -> Mapping[str, Any]:
+    """Where its settings are not those of its profile for what it does now: it may have been trained for the other."""
+    if agent.profile is None:
+        return agent.changes
+    default = agent.configure(spec, cast(Profile, agent.profile), alone=alone)
+    as_trained = default.replace_all(agent.changes) == agent.config
+    return agent.changes if as_trained else agent.config.changes_from(default)

@@ -28,7 +28,7 @@ from scots.core.files import append_rows, atomic, write_text
 from scots.core.locks import locked
 from scots.data import formats
 from scots.data.shards import validation_path
-from scots.data.trajectories import Meta, Trajectories
+from scots.data.trajectories import Meta, Trajectories, concat
 from scots.datasets.collect import collect, collection_job
 from scots.datasets.loading import data_path, load
 from scots.datasets.specs import SPECS, CollectionSpec, DatasetSpec, spec_of
@@ -207,11 +207,33 @@ class AugmentStage(Stage):
         return formats.read(self._path)
 
 
+class BothData:
+    """The augmented episodes and the recorded ones, in one dataset."""
+
+    def __init__(self, source: DataStage, augment: AugmentStage) -> None:
+        self._source, self._augment = source, augment
+
+    def key(self) -> str:
+        """The keys of both."""
+        return key_of("both", self._augment.key(), self._source.key())
+
+    @cached_property
+    def data(self) -> Trajectories:
+        """All episodes; what is said of them is what the augmented ones say."""
+        return concat([self._augment.data, self._source.data])
+
+
 class ModelStage(Stage):
     """A planner or an agent trained on data."""
 
     def __init__(
-        self, name: str, kind: type[Model], config: Any, source: DataStage | AugmentStage, run: Run, default: Any
+        self,
+        name: str,
+        kind: type[Model],
+        config: Any,
+        source: DataStage | AugmentStage | BothData,
+        run: Run,
+        default: Any,
     ) -> None:
         self.name, self._kind, self._config, self._source, self._run = name, kind, config, source, run
         self._default = default
@@ -306,14 +328,22 @@ class Pipeline:
             return None
         return AugmentStage(self.source, name, self.settings.augmenter, run.training_seed, run.profile)
 
+    @cached_property
+    def _learned_from(self) -> DataStage | AugmentStage | BothData:
+        """What the planner, or an agent by itself, learns from."""
+        if self.augment is None:
+            return self.source
+        keeps = self.settings.data is not None and self.settings.data.keep_recorded
+        return BothData(self.source, self.augment) if keeps else self.augment
+
     def _planner_stage(self) -> ModelStage | None:
         if self.recipe.planner is None:
             return None
-        kind, source = PLANNERS[self.recipe.planner], self.augment or self.source
-        return ModelStage("planner", kind, self.settings.planner, source, self.run, self._defaults.planner)
+        kind = PLANNERS[self.recipe.planner]
+        return ModelStage("planner", kind, self.settings.planner, self._learned_from, self.run, self._defaults.planner)
 
     def _agent_stage(self) -> ModelStage:
-        kind, source = AGENTS[self.recipe.agent], self.source if self.planner else self.augment or self.source
+        kind, source = AGENTS[self.recipe.agent], self.source if self.planner else self._learned_from
         return ModelStage("agent", kind, self.settings.agent, source, self.run, self._defaults.agent)
 
     def _search_stage(self) -> SearchStage | None:
@@ -335,7 +365,7 @@ class Pipeline:
     @property
     def training_data(self) -> Trajectories:
         """What the planner, or an agent by itself, learns from."""
-        return (self.augment or self.source).data
+        return self._learned_from.data
 
     def pending(self) -> list[str]:
         """The stages that are still to be done, the evaluation included."""

@@ -19,7 +19,14 @@ from scots.planners.search import SearchConfig
 SEARCH = SearchConfig(candidates=8, mend=True, bisect=True)
 """Plan search with all its parts, where it is asked for; a recipe that says nothing follows the one plan it draws."""
 
-_PARTS = ("augmenter", "planner", "agent", "following", "search")
+_PARTS = ("augmenter", "data", "planner", "agent", "following", "search")
+
+
+@dataclass(frozen=True)
+class LearningData(Config):
+    """What a planner, or an agent by itself, learns from where there is an augmenter."""
+
+    keep_recorded: bool = False  # beside the augmented data the recorded episodes, too
 
 
 @dataclass(frozen=True)
@@ -27,6 +34,7 @@ class Settings:
     """A recipe resolved for a dataset and a profile: the config of every part; None for parts the recipe lacks."""
 
     augmenter: Any | None
+    data: LearningData | None
     planner: Any | None
     agent: Any
     following: PlanFollowing | None
@@ -38,8 +46,8 @@ class Recipe(Config):
     """From data to actions: an augmenter, a planner with the agent that follows its plans, or an agent by itself.
 
     A planner learns from the augmented data and its agent from the recorded data, whose actions were executed; an
-    agent by itself learns from the augmented data. Overrides are typed when the recipe is resolved:
-    `recipe.replace_at("augmenter.stitching.novelty_weight", 4)`.
+    agent by itself learns from the augmented data, with settings for one that acts alone. Overrides are typed when the
+    recipe is resolved: `recipe.replace_at("augmenter.stitching.novelty_weight", 4)`.
     """
 
     augmenter: str | None = "scots"  # None: the data as it was recorded
@@ -59,7 +67,7 @@ class Recipe(Config):
             part = path.partition(".")[0]
             if part not in _PARTS:
                 raise BadInput(f"{path!r} is not a setting of {', '.join(_PARTS)}")
-            if part == "augmenter" and self.augmenter is None:
+            if part in ("augmenter", "data") and self.augmenter is None:
                 raise BadInput(f"{path!r} has no effect without an augmenter")
             if part in ("planner", "following", "search") and self.planner is None:
                 raise BadInput(f"{path!r} has no effect without a planner")
@@ -108,8 +116,9 @@ class Recipe(Config):
         planner = PLANNERS[self.planner] if self.planner else None
         defaults = Settings(
             augmenter=augmentation,
+            data=LearningData() if augmenter else None,
             planner=planner.configure(spec, states or spec.episode_states, profile) if planner else None,
-            agent=AGENTS[self.agent].configure(spec, profile),
+            agent=AGENTS[self.agent].configure(spec, profile, alone=planner is None),
             following=PlanFollowing.configure(spec, profile) if planner else None,
             search=SearchConfig() if planner else None,
         )

@@ -236,8 +236,8 @@ def _describe(pipeline: Pipeline, stage: str) -> str:
     """A piece of work in words: the dataset, the stage, what it makes, and the overrides that matter to it."""
     recipe, run = pipeline.recipe, pipeline.run
     made = {"augment": recipe.augmenter, "planner": recipe.planner, "agent": recipe.agent, "evaluate": recipe.actor}
-    parts = {"augment": ("augmenter",), "planner": ("augmenter", "planner"), "agent": ("agent",)}
-    every = ("augmenter", "planner", "agent", "following", "search")
+    parts = {"augment": ("augmenter",), "planner": ("augmenter", "data", "planner"), "agent": ("data", "agent")}
+    every = ("augmenter", "data", "planner", "agent", "following", "search")
     relevant = parts.get(stage, every if stage == "evaluate" else ())
     changes = [f"{path} {value}" for path, value in recipe.overrides.items() if path.partition(".")[0] in relevant]
     words = [run.dataset, f"{stage} {made.get(stage) or ''}".strip()]
