@@ -94,4 +94,4 @@ def test_every_command_shown_runs_as_printed(
         assert frame.std() > 0
     assert load("pointmaze-mine-stitch-v0").meta.maze == tuple(MAZE.split("\n")[:-1])
     assert data_path("antmaze-large-explore-v0").exists()
-    assert len(load("part.npz")) == 500
+    assert len(load("part.npz")) == 100

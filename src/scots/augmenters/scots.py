@@ -36,7 +36,7 @@ from scots.core.locks import locked
 from scots.data import formats
 from scots.data.manifold import Manifold, StepUnits
 from scots.data.npz import read_npz, write_npz
-from scots.data.shards import Make, ShardedJob, validation_path
+from scots.data.shards import Make, ShardedJob, memory_estimate, validation_path
 from scots.data.support import Support
 from scots.data.trajectories import Array, Meta, Trajectories
 from scots.datasets.specs import DatasetSpec, spec_of
@@ -126,18 +126,18 @@ class Scots(Augmenter):
         job = self.job(data, config, seed, profile)
         folder = artifact_folder("augmented", key_of("augmented", job.to_json()))
         target = out or folder / "augmented.npz"
-        size = job.check_room(target, job.row_bytes(data))
         with locked(target):
-            shards = job.shards(target)
             if job.is_done(target):
                 if out is not None:
                     console.print(f"{out}: already stitched with the same settings", soft_wrap=True)
-                shards.remove()  # left by a kill during the last clean-up
+                job.shards(target).remove()  # left by a kill during the last clean-up
                 return formats.read(target)
+            size = job.check_room(target, job.row_bytes(data))
             there = [path for path in (target, validation_path(target)) if path.exists()]
-            if there and not shards.folder.exists():
+            if there and not job.shards(target).folder.exists():
                 raise BadInput(f"{there[0]}: another file is there; --force replaces it, --out FILE writes elsewhere")
-            console.print(f"{data.meta.dataset or 'this data'}: {size}", soft_wrap=True)
+            memory = memory_estimate(4 * data.rows * (data.observations.shape[1] + config.embedding.latent), workers)
+            console.print(f"{data.meta.dataset or 'this data'}: {size}; {memory}", soft_wrap=True)
             with record_time(folder) if out is None else nullcontext():
                 prepare(data, config, seed)
                 job.run(target, workers=workers, label="stitching", unit="states")
