@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_type_hints
 
+from scots.core.config import Profile
 from scots.core.errors import BadInput
 from scots.core.files import check_output
 
@@ -79,6 +81,15 @@ DataFile = Annotated[Path, WritableData()]
 OptionalDataFile = Annotated[Path | None, WritableData()]
 OptionalFile = Annotated[Path | None, WritableFile()]
 OptionalFigure = Annotated[Path | None, WritableFigure()]
+
+
+def default_profile() -> Profile:
+    """The scale where no --profile is given: that of `$SCOTS_PROFILE`, by default laptop."""
+    name = os.environ.get("SCOTS_PROFILE") or "laptop"
+    for profile in get_args(Profile):
+        if name == profile:
+            return profile
+    raise BadInput(f"SCOTS_PROFILE: {name!r} is not one of {', '.join(get_args(Profile))}")
 
 
 def check_words(words: Sequence[str]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import traceback
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -23,14 +23,14 @@ from scots.arguments import (
     Workers,
     check_arguments,
     check_words,
+    default_profile,
 )
+from scots.core.config import Profile
 from scots.core.errors import BadInput
 from scots.data.choices import Choices
 from scots.data_commands import Data, DatasetName
 from scots.models.logs import Log, log_to
 from scots.plan_command import PlanPaths
-
-ProfileName = Literal["smoke", "laptop", "paper"]
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Augment:
     """File to write; its -val twin is written beside it."""
     augmenter: str = "scots"
     """Which augmenter: scots follows the official code, scots-paper the paper's text; a wrong name lists all."""
-    profile: ProfileName = "laptop"
+    profile: Profile = field(default_factory=default_profile)
     """Scale: seconds, under an hour on two cores, or the paper's own (a GPU)."""
     trajectories: OptionalCount = None
     """Trajectories to make (default: about 5 million states in all); validation gets a tenth more."""
@@ -167,7 +167,7 @@ class Train:
     """Dataset id, file or folder."""
     out: Folder
     """Folder for the trained model."""
-    profile: ProfileName = "laptop"
+    profile: Profile = field(default_factory=default_profile)
     """Scale: seconds, under an hour on two cores, or the paper's own (a GPU)."""
     recorded: Annotated[str | None, arg(metavar="DATA")] = None
     """The data that was augmented: a planner then saves what plan search needs of it (default: from the cache)."""
@@ -292,7 +292,7 @@ class FillTable:
     """Seeds of the evaluation."""
     training_seed: Seed = 0
     """Seed of everything that is augmented and trained; the recorded data stays the same."""
-    profile: ProfileName = "laptop"
+    profile: Profile = field(default_factory=default_profile)
     """Scale: seconds, about an hour a dataset on two cores, or the paper's own (a GPU)."""
     log: Log = "tensorboard"
     """Where metrics of training go, beside metrics.jsonl; none writes neither."""

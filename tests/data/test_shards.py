@@ -5,14 +5,18 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from scots.core import resources
 from scots.core.errors import BadInput
+from scots.data import shards as sharding
 from scots.data.npz import read_npz
-from scots.data.shards import Shards
+from scots.data.shards import Make, ShardedJob, Shards, memory_estimate
+from scots.data.trajectories import Meta
 
 RUNS = (range(0, 3), range(3, 5), range(5, 9))
 
@@ -25,6 +29,17 @@ def squares(offset: int, pause: float = 0.0):
         return {"square": np.array([(n + offset) ** 2 for n in run])}
 
     return make
+
+
+@dataclass(frozen=True)
+class Counting(ShardedJob):
+    """A job whose episodes nobody makes."""
+
+    def described(self, validation: bool) -> Meta:
+        return Meta()
+
+    def worker(self) -> Make:
+        return squares(0)
 
 
 def complete(shards: Shards, pause: float = 0.0, workers: int = 2) -> None:
@@ -83,3 +98,23 @@ def test_workers_do_not_outlive_a_killed_parent(tmp_path: Path):
     while any(Path(f"/proc/{worker}").exists() for worker in workers):
         assert time.monotonic() < deadline
         time.sleep(0.05)
+
+
+def test_memory_grows_with_workers_and_data_and_a_lack_of_it_is_said(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(sharding, "available_memory", lambda: 3_000_000_000)
+    assert memory_estimate(0, 2) == "about 1.2 GB of memory in 3 processes"
+    assert memory_estimate(10**9, 1) == "about 2.8 GB of memory in 2 processes"
+    assert memory_estimate(10**9, 2).endswith("and only 3.0 GB are free: take fewer --workers")
+
+
+def test_a_job_that_the_disk_cannot_hold_is_refused_and_finished_shards_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    job = Counting(episodes=10, states=100)  # 11 episodes of 100 states of 10 bytes, twice
+    monkeypatch.setattr(resources, "free_disk", lambda path: 21_000)
+    with pytest.raises(BadInput, match=r"needs 22.0 kB of disk space \(10 \+ 1 episodes of 100 states of 10 bytes"):
+        job.check_room(tmp_path / "a.npz", 10)
+    folder = job.shards(tmp_path / "a.npz").folder
+    folder.mkdir()
+    (folder / "000000-000005.npz").write_bytes(bytes(1_000))
+    assert job.check_room(tmp_path / "a.npz", 10) == "10 + 1 episodes of 100 states, 11.0 kB"

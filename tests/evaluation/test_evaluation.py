@@ -5,6 +5,7 @@ import multiprocessing
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -105,6 +106,44 @@ def test_who_knows_the_way_arrives_by_the_shortest_path():
         assert done.steps == WORLD.distances[first, goal] - 1
         assert len(done.observations) == done.steps + 1
         assert (WORLD.distances[WORLD.node_of(done.observations), goal] > 1).tolist() == [True] * done.steps + [False]
+
+
+class Resting(PointPolicy):
+    """Never goes anywhere."""
+
+    def act(self, observations: Array, goals: Array, rng: Any = None) -> Array:
+        return np.zeros((len(observations), 2), dtype=np.float32)
+
+
+@pytest.mark.parametrize("policy", [Resting(), PointPolicy()])
+def test_progress_is_counted_in_steps_so_that_episodes_without_end_have_an_eta_too(
+    policy: PointPolicy, monkeypatch: pytest.MonkeyPatch
+):
+    advances, totals = [], []
+
+    class Bar:
+        advance = staticmethod(advances.append)
+
+    @contextmanager
+    def progress(label: str, total: int, unit: str):
+        totals.append((total, unit))
+        yield Bar()
+
+    monkeypatch.setattr(rollout, "progress", progress)
+    tasks = tasks_of(TOY)
+    finished = run_episodes(GoalController(policy), TOY, tasks, episodes=3, max_steps=20, workers=1)
+    assert totals == [(3 * len(tasks) * 20, "steps")]
+    if isinstance(policy, Resting):
+        assert not any(done.success for done in finished)
+        assert advances == [3 * len(tasks)] * 20
+    assert sum(advances) == 3 * len(tasks) * 20
+
+
+def test_absurd_numbers_of_episodes_are_refused_at_once():
+    with pytest.raises(
+        BadInput, match=r"1,000,000,000,000 episodes of 100 steps: that makes 500,000,000,000,000 steps"
+    ):
+        run_episodes(toy_controller(), TOY, tasks_of(TOY), episodes=10**12, max_steps=100)
 
 
 @pytest.mark.slow

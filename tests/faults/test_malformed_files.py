@@ -159,7 +159,7 @@ def test_failed_write_keeps_the_existing_file(tmp_path: Path, monkeypatch: pytes
 
 def test_folder_format_does_not_replace_a_file(tmp_path: Path) -> None:
     (tmp_path / "data").write_text("existing")
-    with pytest.raises(BadInput, match="data: cannot write"):
+    with pytest.raises(BadInput, match="data: is a file, not a folder"):
         formats.write(dataset(), tmp_path / "data")
     assert (tmp_path / "data").read_text() == "existing"
     assert len(list(tmp_path.iterdir())) == 1
@@ -361,7 +361,9 @@ def test_bad_csv(case: str, tmp_path: Path) -> None:
 
 def test_csv_that_is_not_text(tmp_path: Path) -> None:
     (tmp_path / "data.csv").write_bytes(b"x,y\n1,\xff\xfe\n")
-    assert_read_error(tmp_path / "data.csv", "cannot be read", "UnicodeDecodeError")
+    assert_read_error(tmp_path / "data.csv", "is not text in UTF-8", "iconv -f latin1 -t utf-8 data.csv")
+    (tmp_path / "data.csv").write_bytes("x,y\n1,2\n".encode("utf-16"))
+    assert_read_error(tmp_path / "data.csv", "is not text in UTF-8", "iconv -f utf-16 -t utf-8 data.csv")
 
 
 def test_folder_with_different_headers(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from scots.core.errors import BadInput
 from scots.core.locks import locked
 from scots.core.versions import package_versions
 from scots.data import formats
-from scots.data.shards import ShardedJob, validation_path
+from scots.data.shards import ShardedJob, memory_estimate, validation_path
 from scots.data.trajectories import Meta, Trajectories
 from scots.datasets.specs import DatasetSpec
 from scots.models.cache import artifact_folder, key_of, record_time
@@ -91,27 +91,28 @@ class Augmenter(ABC):
         *,
         label: str,
         row_bytes: int,
+        shared_bytes: int,
         workers: int | None,
     ) -> Trajectories:
         """The dataset that a job makes in `out`, by default in the cache; an interrupted job is continued.
 
         A finished one is left as it is; another file in its place is never replaced. `prepare` makes what the workers
-        of the job read.
+        of the job read, about `shared_bytes`; a row of what they write has `row_bytes`.
         """
         folder = artifact_folder("augmented", key_of("augmented", job.to_json()))
         target = out or folder / "augmented.npz"
-        size = job.check_room(target, row_bytes)
         with locked(target):
-            shards = job.shards(target)
             if job.is_done(target):
                 if out is not None:
                     console.print(f"{out}: already made with the same settings", soft_wrap=True)
-                shards.remove()  # left by a kill during the last clean-up
+                job.shards(target).remove()  # left by a kill during the last clean-up
                 return formats.read(target)
+            size = job.check_room(target, row_bytes)
             there = [path for path in (target, validation_path(target)) if path.exists()]
-            if there and not shards.folder.exists():
+            if there and not job.shards(target).folder.exists():
                 raise BadInput(f"{there[0]}: another file is there; --force replaces it, --out FILE writes elsewhere")
-            console.print(f"{job.described(validation=False).dataset or 'this data'}: {size}", soft_wrap=True)
+            name, memory = job.described(validation=False).dataset, memory_estimate(shared_bytes, workers)
+            console.print(f"{name or 'this data'}: {size}; {memory}", soft_wrap=True)
             with record_time(folder) if out is None else nullcontext():
                 prepare()
                 job.run(target, workers=workers, label=label, unit="states")

@@ -122,10 +122,9 @@ class Scots(Augmenter):
         A finished run of the same job is left as it is; another file in its place is never replaced.
         """
         job = self.job(data, config, seed, profile)
-        size = job.row_bytes(data)
-        return self.run_job(
-            job, out, lambda: prepare(data, config, seed), label="stitching", row_bytes=size, workers=workers
-        )
+        shared = 4 * data.rows * (data.observations.shape[1] + config.embedding.latent)
+        sizes = {"row_bytes": job.row_bytes(data), "shared_bytes": shared}
+        return self.run_job(job, out, lambda: prepare(data, config, seed), label="stitching", workers=workers, **sizes)
 
     def job(self, data: Trajectories, config: ScotsConfig, seed: int, profile: Profile) -> StitchingJob:
         """The job that stitches a dataset; nothing is done yet."""

@@ -202,7 +202,8 @@ class Synther(Augmenter):
 
         columns = sum(array.shape[1] for array in (data.observations, data.actions) if array is not None)
         size = 4 * columns + 2  # and two flags
-        return self.run_job(job, out, prepare, label="sampling transitions", row_bytes=size, workers=workers)
+        options: dict[str, Any] = {"label": "sampling transitions", "workers": workers}
+        return self.run_job(job, out, prepare, row_bytes=size, shared_bytes=0, **options)
 
 
 def _laptop(config: SyntherConfig, spec: DatasetSpec) -> SyntherConfig:

@@ -25,7 +25,7 @@ from scots.core.config import Config
 from scots.core.console import amount, console, progress
 from scots.core.errors import BadInput
 from scots.core.files import atomic
-from scots.core.resources import check_disk
+from scots.core.resources import available_memory, check_disk
 from scots.data import formats
 from scots.data.npz import Blocks, read_npz, write_npz
 from scots.data.trajectories import Array, Meta
@@ -34,6 +34,7 @@ Make = Callable[[range], dict[str, Array]]
 """Computes the arrays of a run of episodes."""
 
 _ROWS_PER_SHARD = 10_000
+_PROCESS_BYTES = 400_000_000  # of a process that has loaded the libraries and small networks
 
 
 @dataclass(frozen=True)
@@ -144,7 +145,7 @@ class Shards:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise BadInput(f"{self.folder.parent}: cannot write: {error.strerror}; choose another folder") from error
-        workers = max(1, min(workers or os.cpu_count() or 1, len(pending)))
+        workers = max(1, min(_processes(workers), len(pending)))
         with single_threaded(), hidden_main(), progress(label, sum(map(len, pending)) * weight, unit) as bar:
             # Spawned even for one worker: a fresh process computes with one thread, so sums round alike everywhere.
             context = multiprocessing.get_context("spawn")
@@ -177,6 +178,23 @@ class Shards:
     def remove(self) -> None:
         """Delete the folder: its content is in the joined file."""
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def memory_estimate(shared: int, workers: int | None) -> str:
+    """The memory that worker processes and the one that started them need, in words; warns where there is less.
+
+    `shared` are the bytes that every one of them reads, on top of the libraries.
+    """
+    processes = 1 + _processes(workers)
+    needed, there = processes * (_PROCESS_BYTES + shared), available_memory()
+    words = f"about {amount(needed, 'bytes')} of memory in {processes} processes"
+    if there is None or needed <= there:
+        return words
+    return f"{words}, and only {amount(there, 'bytes')} are free: take fewer --workers"
+
+
+def _processes(workers: int | None) -> int:
+    return workers or os.cpu_count() or 1
 
 
 def validation_path(path: Path) -> Path:

@@ -149,15 +149,14 @@ def collect(
     A finished run of the same job is left as it is; another file in its place is replaced only by `force`.
     """
     job = collection_job(spec, maze, seed)
-    size = job.check_room(out, spec.row_bytes)
-    formats.check_target(out)
     with locked(out):
-        shards = job.shards(out)
         if not force and job.is_done(out):
             console.print(f"{out}: already collected with the same settings", soft_wrap=True)
-            shards.remove()  # left by a kill during the last clean-up
+            job.shards(out).remove()  # left by a kill during the last clean-up
             return out
-        if out.exists() and not (force or shards.folder.exists()):
+        formats.check_target(out)
+        size = job.check_room(out, spec.row_bytes)
+        if out.exists() and not (force or job.shards(out).folder.exists()):
             raise BadInput(f"{out}: another file is there; --force replaces it, --out FILE writes elsewhere")
         console.print(f"{spec.id}: {size} to {out}", soft_wrap=True)
         job.run(out, workers=workers, label=f"collecting {spec.id}", unit="steps")

@@ -63,6 +63,10 @@ def download(dataset_id: str, *, offline: bool = False) -> Path:
                 f"run once without --offline, or collect it yourself: scots data collect {dataset_id}"
             )
         return training
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BadInput(f"{folder}: cannot write: {error.strerror}; choose another folder with SCOTS_HOME") from error
     for target in (training, folder / f"{dataset_id}-val.npz"):
         if not target.exists():
             with locked(folder):  # part files and checksums are shared

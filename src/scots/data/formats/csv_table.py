@@ -138,6 +138,15 @@ def _character(delimiter: str) -> str:
 
 
 def _read_table(path: Path, choices: Choices, own: bool) -> Table:
+    try:
+        return _parse_table(path, choices, own)
+    except UnicodeDecodeError as error:
+        encoding = "utf-16" if path.read_bytes()[:2] in (b"\xff\xfe", b"\xfe\xff") else "latin1"
+        remedy = f"convert it first, for example: iconv -f {encoding} -t utf-8 {path.name} > utf8.csv"
+        raise BadInput(f"{path}: is not text in UTF-8; {remedy}") from error
+
+
+def _parse_table(path: Path, choices: Choices, own: bool) -> Table:
     text = _Text(path, "," if own else choices.delimiter)
     own = own or text.description is not None
     rows = text.rows()
