@@ -12,6 +12,18 @@ import tyro
 from tyro.conf import OmitArgPrefixes, Positional, arg, subcommand
 
 from scots import __version__
+from scots.arguments import (
+    DataFile,
+    Folder,
+    OptionalCount,
+    OptionalFigure,
+    OptionalFile,
+    Seed,
+    Seeds,
+    Workers,
+    check_arguments,
+    check_words,
+)
 from scots.core.errors import BadInput
 from scots.data.choices import Choices
 from scots.data_commands import Data, DatasetName
@@ -42,13 +54,13 @@ class Augment:
 
     data: DatasetName
     """Dataset id, file or folder."""
-    out: Path
+    out: DataFile
     """File to write; its -val twin is written beside it."""
     augmenter: str = "scots"
     """Which augmenter: scots follows the official code, scots-paper the paper's text; a wrong name lists all."""
     profile: ProfileName = "laptop"
     """Scale: seconds, under an hour on two cores, or the paper's own (a GPU)."""
-    trajectories: int | None = None
+    trajectories: OptionalCount = None
     """Trajectories to make (default: about 5 million states in all); validation gets a tenth more."""
     stitches: int | None = None
     """Segments per trajectory (default: 80 for giant mazes and explore data, else 40)."""
@@ -71,9 +83,9 @@ class Augment:
     columns: Choices = Choices()
     log: Log = "tensorboard"
     """Where metrics of training go, beside metrics.jsonl; none writes neither."""
-    workers: int | None = None
+    workers: Workers = None
     """Processes (default: all cores). The bytes do not depend on it."""
-    seed: int = 0
+    seed: Seed = 0
     """Seed of training and stitching."""
     force: bool = False
     """Replace a file that is already there."""
@@ -82,6 +94,7 @@ class Augment:
         """Augment and say what was written."""
         from scots.core.config import parse_changes
         from scots.core.console import console
+        from scots.core.locks import locked
         from scots.data.inspection import HORIZON, inspect
         from scots.data.shards import remove_dataset
         from scots.datasets import load
@@ -102,12 +115,12 @@ class Augment:
         data = load(self.data, **self.columns.given())
         for warning in inspect(data, horizon=self.segment or HORIZON).warnings:
             console.print(f"warning: {warning}", markup=False, highlight=False, soft_wrap=True)
-        if self.force:
-            if Path(self.data).resolve() == self.out.resolve():
-                raise BadInput(f"{self.out}: is the data to augment; write to another file")
-            remove_dataset(self.out)
+        if self.force and Path(self.data).resolve() == self.out.resolve():
+            raise BadInput(f"{self.out}: is the data to augment; write to another file")
         options: dict[str, Any] = {"seed": self.seed, "out": self.out, "workers": self.workers}
-        with log_to(self.log):
+        with log_to(self.log), locked(self.out):
+            if self.force:
+                remove_dataset(self.out)
             print(augment(data, self.augmenter, self.profile, changes, **options))
 
 
@@ -119,9 +132,9 @@ class Report:
     """The original: dataset id, file or folder."""
     aug: Positional[Annotated[str, arg(metavar="AUG")]]
     """The augmented data: dataset id, file or folder."""
-    out: Path
+    out: Folder
     """Folder for report.html, report.json and the pictures."""
-    keep: Path | None = None
+    keep: OptionalFile = None
     """Add the headline numbers as one line to this JSONL file."""
 
     def run(self) -> None:
@@ -152,7 +165,7 @@ class Train:
     """What to train: a planner or an agent by name, such as hd or gciql; a wrong name lists all."""
     data: Annotated[str, arg(metavar="DATA")]
     """Dataset id, file or folder."""
-    out: Path
+    out: Folder
     """Folder for the trained model."""
     profile: ProfileName = "laptop"
     """Scale: seconds, under an hour on two cores, or the paper's own (a GPU)."""
@@ -169,7 +182,7 @@ class Train:
     log: Log = "tensorboard"
     """Where metrics go, beside metrics.jsonl; none writes neither."""
     columns: Choices = Choices()
-    seed: int = 0
+    seed: Seed = 0
     """Seed of training."""
     force: bool = False
     """Train again where the folder holds a finished model."""
@@ -202,10 +215,10 @@ class Evaluate:
     """Dataset id that the model was trained on (default: what it remembers)."""
     tasks: tuple[int, ...] = ()
     """Tasks by number (default: all)."""
-    episodes: int = 50
-    """Episodes of each task."""
-    max_steps: int | None = None
-    """Steps of an episode (default: report OGBench's limit and that of the paper's reference code)."""
+    episodes: OptionalCount = None
+    """Episodes of each task (default: 50, or 2 of a model of profile smoke)."""
+    max_steps: OptionalCount = None
+    """Steps of an episode (default: OGBench's limit and that of the paper's reference code; what an own maze needs)."""
     replan: int | None = None
     """Environment steps between plans; 0 plans only once (default: as the reference code for the dataset)."""
     lookahead: int | None = None
@@ -214,15 +227,15 @@ class Evaluate:
     """Candidates of plan search; 1 follows plans as they are drawn (default: as the planner's profile says)."""
     set: tuple[str, ...] = ()
     """Any other setting of how plans are followed or searched for: PATH=VALUE, such as search.bisect=false."""
-    seed: int = 0
+    seed: Seed = 0
     """Seed of starts and goals, and of what the planner draws."""
-    workers: int | None = None
+    workers: Workers = None
     """Processes that hold environments (default: all cores). The successes do not depend on it."""
-    keep: Path | None = None
+    keep: OptionalFile = None
     """Add the rows to this JSONL file."""
-    png: Path | None = None
+    png: OptionalFigure = None
     """Draw one episode of every task from above: the plan, the subgoals and the path taken."""
-    video: Path | None = None
+    video: OptionalFile = None
     """Write a video of the same episodes: .gif, or .mp4 where ffmpeg is installed."""
 
     def run(self) -> None:
@@ -231,6 +244,7 @@ class Evaluate:
         from scots.envs import tasks_of
         from scots.evaluation.results import evaluate
         from scots.experiments.models import load_model, subject_of
+        from scots.experiments.pipeline import EPISODES
         from scots.reporting import rollouts
         from scots.reporting.maps import save_figure
         from scots.reporting.success import success_table
@@ -242,7 +256,8 @@ class Evaluate:
         tasks = tasks_of(subject.meta, self.tasks)
         limits = subject.step_limits if self.max_steps is None else (self.max_steps,)
         options: dict[str, Any] = {"limits": limits, "seed": self.seed, "workers": self.workers}
-        rows = evaluate(subject, tasks, episodes=self.episodes, **options)
+        episodes = self.episodes or EPISODES.get(subject.profile, EPISODES["laptop"])
+        rows = evaluate(subject, tasks, episodes=episodes, **options)
         print(success_table(rows).text())
         if self.keep:
             append_rows(self.keep, [row.to_dict() for row in rows])
@@ -273,9 +288,9 @@ class FillTable:
     """Only these datasets (default: all of the table)."""
     columns: tuple[str, ...] = ()
     """Only these columns (default: all that can be made here)."""
-    seeds: tuple[int, ...] = (0,)
+    seeds: Seeds = (0,)
     """Seeds of the evaluation."""
-    training_seed: int = 0
+    training_seed: Seed = 0
     """Seed of everything that is augmented and trained; the recorded data stays the same."""
     profile: ProfileName = "laptop"
     """Scale: seconds, about an hour a dataset on two cores, or the paper's own (a GPU)."""
@@ -283,7 +298,7 @@ class FillTable:
     """Where metrics of training go, beside metrics.jsonl; none writes neither."""
     dry_run: bool = False
     """Only print what is left to do, with the time it should take."""
-    keep: Path | None = None
+    keep: OptionalFile = None
     """Add the rows that are not there yet to this JSONL file, run by run."""
 
     def run(self) -> None:
@@ -329,6 +344,7 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     description = "State-covering trajectory stitching: short logs in, long and diverse trajectories out. "
     try:
+        check_words(words)
         command = tyro.cli(
             Command,
             prog="scots",
@@ -336,10 +352,15 @@ def main(arguments: list[str] | None = None) -> int:
             config=(OmitArgPrefixes,),
             description=description + "Add --debug to any command for a full traceback.",
         )
+        check_arguments(command)
         command.run()
         return 0
     except BadInput as error:
         return _fail(f"scots: {error}", debug, 2)
+    except OSError as error:  # a full disk, a missing permission: nothing that we could do better
+        return _fail(f"scots: {error.filename or 'the system'}: {error.strerror or error}", debug, 2)
+    except MemoryError as error:
+        return _fail(f"scots: out of memory: {error}; choose smaller sizes, or use less data", debug, 2)
     except KeyboardInterrupt:
         return _fail("scots: stopped; the same command continues where it can", debug, 130)
     except Exception as error:

@@ -10,6 +10,8 @@ from typing import Annotated, Any, Literal
 
 from tyro.conf import Positional, arg, subcommand
 
+from scots.arguments import Folder, OptionalCount, OptionalDataFile, OptionalFigure, Seed, Workers
+from scots.core.errors import BadInput
 from scots.data.choices import Choices
 
 DatasetId = Positional[Annotated[str, arg(metavar="ID")]]
@@ -18,19 +20,23 @@ DatasetName = Positional[Annotated[str, arg(metavar="DATA")]]
 
 @dataclass(frozen=True)
 class List:
-    """List all datasets: size, whether present, and whether downloaded or collected here."""
+    """List all datasets, known ones and your own: what is here and where it comes from, or what could be."""
 
     def run(self) -> None:
         """Print one line per dataset."""
         from rich.console import Console
         from rich.table import Table
+        from rich.text import Text
 
         from scots.datasets.loading import list_datasets
 
-        table = Table("dataset", "episodes", "states each", "MB", "present", box=None, header_style="bold")
+        table = Table(box=None, header_style="bold", pad_edge=False)
+        for name in ("dataset", "episodes", "states each", "MB", "present"):
+            table.add_column(name, no_wrap=name != "present")
         for row in list_datasets():
-            table.add_row(row.id, f"{row.episodes:,}", f"{row.states:,}", f"{row.megabytes:,.1f}", row.origin or "-")
-        Console(width=None if sys.stdout.isatty() else 100).print(table)
+            counts = ("-" if count is None else f"{count:,}" for count in (row.episodes, row.states))
+            table.add_row(Text(row.id), *counts, f"{row.megabytes:,.1f}", Text(row.origin or "-"))
+        Console(width=None if sys.stdout.isatty() else 120).print(table)
 
 
 @dataclass(frozen=True)
@@ -39,40 +45,50 @@ class Collect:
 
     id: DatasetId
     """Dataset id, such as pointmaze-giant-stitch-v0."""
-    episodes: int | None = None
-    """Training episodes (default: the full size); validation gets a tenth."""
-    workers: int | None = None
+    episodes: OptionalCount = None
+    """Training episodes (default: the full size); validation gets a tenth. A part of a known dataset needs --out."""
+    workers: Workers = None
     """Processes (default: all cores). The bytes do not depend on it."""
-    seed: int = 0
+    seed: Seed = 0
     """Root seed; episode n depends on it and on n alone."""
     maze: Path | None = None
-    """A text map of '#' and '.' with lines 'row,column -> row,column' for tasks; replaces the id's maze."""
-    out: Path | None = None
+    """A text map of '#' and '.' with lines 'row,column -> row,column' for tasks; the id is yours to choose."""
+    out: OptionalDataFile = None
     """File to write (default: in the data home)."""
     force: bool = False
     """Replace a file that is already there."""
 
     def run(self) -> None:
         """Collect and say where the file is."""
-        from scots.data import formats
+        from scots.core.files import check_input
         from scots.datasets import toy
         from scots.datasets.collect import collect
         from scots.datasets.loading import data_path, unknown_dataset
         from scots.datasets.specs import SPECS, custom_collection
         from scots.envs.maze import load_maze
 
+        target = self.out or data_path(self.id)
+        if self.maze:
+            check_input(self.maze)
         maze = load_maze(self.maze) if self.maze else None
         if self.id == toy.ID and maze is None:
-            target = self.out or data_path(toy.ID)
-            formats.write(toy.make(self.episodes or toy.EPISODES, self.seed), target)
+            self._check_place(toy.EPISODES)
+            toy.write(target, toy.EPISODES if self.episodes is None else self.episodes, self.seed)
         else:
-            spec = custom_collection(self.id, maze) if maze else getattr(SPECS.get(self.id), "collection", None)
+            spec = custom_collection(self.id) if maze else getattr(SPECS.get(self.id), "collection", None)
             if spec is None:
                 raise unknown_dataset(self.id)
-            target = self.out or data_path(spec.id)
+            if maze is None:
+                self._check_place(spec.episodes)
             spec = spec.resized(self.episodes)
             collect(spec, target, maze=maze, workers=self.workers, seed=self.seed, force=self.force)
         print(target)
+
+    def _check_place(self, published: int) -> None:
+        """Refuse a part of a known dataset in the place of the whole, where everything would take it for that."""
+        if self.out is None and self.episodes not in (None, published):
+            part = f"{self.episodes:,} episodes are not {self.id}, which has {published:,}"
+            raise BadInput(f"{part}; write them to a file of their own with --out FILE")
 
 
 @dataclass(frozen=True)
@@ -99,11 +115,11 @@ class Download:
 class Tracks:
     """Make an example of own logs: CSV files of GPS-like tracks in a street network, at irregular times."""
 
-    folder: Positional[Path]
+    folder: Positional[Folder]
     """Folder to write; a folder that holds anything is never replaced."""
     files: int = 60
     """Tracks to make, one file each."""
-    seed: int = 0
+    seed: Seed = 0
     """Seed of routes, times and noise."""
 
     def run(self) -> None:
@@ -133,6 +149,7 @@ class Convert:
         from scots.data.inspection import how_read
         from scots.datasets.loading import load_declared
 
+        formats.check_target(self.target, self.format, geographic=self.geographic)
         data = load_declared(self.source, **self.columns.given())
         if texts := how_read(data.meta):
             print(_text(texts), file=sys.stderr)
@@ -147,7 +164,7 @@ class Inspect:
     data: DatasetName
     """Dataset id, file or folder."""
     columns: Choices = Choices()
-    png: Path | None = None
+    png: OptionalFigure = None
     """Write a picture here."""
     json: bool = False
     """Print JSON instead of text."""
@@ -179,9 +196,9 @@ class Expert:
     """Which expert."""
     steps: int = 400_000
     """Environment steps of training."""
-    seed: int = 0
+    seed: Seed = 0
     """Seed of training and measuring."""
-    out: Path = Path("runs/ant-expert")
+    out: Folder = Path("runs/ant-expert")
     """Folder for the trained actor."""
     measure: bool = False
     """Only measure the actor that ships with the package."""

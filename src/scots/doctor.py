@@ -6,7 +6,6 @@ import importlib.metadata
 import os
 import platform
 import re
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,8 @@ from rich.text import Text
 from scots import __version__
 from scots.core import files
 from scots.core.console import amount
+from scots.core.resources import available_memory, free_disk
+from scots.datasets.loading import list_datasets
 from scots.envs.rendering import choose_gl_backend, is_headless
 
 Status = Literal["ok", "missing", "warning"]
@@ -59,8 +60,9 @@ def examine() -> list[Check]:
 
 def next_command() -> str:
     """The command to run next."""
-    datasets = _dataset_files()
-    return f"scots data inspect {datasets[0].stem}" if datasets else _FIRST_COMMAND
+    usable = (row.id for row in list_datasets() if row.episodes is not None and row.origin not in ("", "built in"))
+    found = next(usable, None)
+    return f"scots data inspect {found}" if found else _FIRST_COMMAND
 
 
 def report(checks: Sequence[Check]) -> RenderableType:
@@ -154,7 +156,7 @@ def _compute() -> list[Check]:
 
 def _memory() -> Check:
     total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    available = _available_memory()
+    available = available_memory()
     detail = amount(total, "bytes")
     if available is not None:
         detail += f", {amount(available, 'bytes')} available"
@@ -163,17 +165,9 @@ def _memory() -> Check:
     return Check("memory", "ok", detail)
 
 
-def _available_memory() -> int | None:
-    """Bytes of available memory; None where /proc/meminfo does not exist."""
-    meminfo = Path("/proc/meminfo")
-    match = re.search(r"MemAvailable:\s+(\d+) kB", meminfo.read_text()) if meminfo.exists() else None
-    return int(match[1]) * 1024 if match else None
-
-
 def _disk() -> Check:
     home = files.home()
-    existing = next(folder for folder in (home, *home.resolve().parents) if folder.exists())
-    free = shutil.disk_usage(existing).free
+    free = free_disk(home)
     detail = f"{amount(free, 'bytes')} free at {home}"
     if free < _LOW_DISK:
         return Check("disk", "warning", detail, "free some disk space, or choose a larger disk with SCOTS_HOME")

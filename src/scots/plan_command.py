@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import Positional, UseAppendAction, arg
 
+from scots.arguments import Count, OptionalFigure, Seed
 from scots.core.errors import BadInput
 
 if TYPE_CHECKING:
@@ -33,15 +34,15 @@ class PlanPaths:
     """Where to go. One start serves several goals, one goal several starts."""
     pairs: Annotated[Path | None, arg(metavar="FILE")] = None
     """CSV file with many pairs: columns start_x,start_y,goal_x,goal_y, by the names of the position columns."""
-    candidates: int = 8
+    candidates: Count = 8
     """Plans to draw and compare for every pair; 1 keeps the plan that is drawn."""
-    png: Annotated[Path | None, arg(metavar="FILE")] = None
+    png: Annotated[OptionalFigure, arg(metavar="FILE")] = None
     """Draw a map: the recorded support, the candidates and the best plan."""
     data: Annotated[str | None, arg(metavar="DATA")] = None
     """The recorded data, by id, file or folder: drawn on the map in place of its support."""
     out: Annotated[Path | None, arg(metavar="FILE")] = None
     """Write the plans: .csv has one row per plan state, .npz is a dataset with one episode per plan."""
-    seed: int = 0
+    seed: Seed = 0
     """Seed of what is drawn."""
     allow_outside: bool = False
     """Only warn of a start or goal more than 4 median steps outside the recorded data."""

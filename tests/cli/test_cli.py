@@ -1,6 +1,7 @@
 """The command contract: what is printed where, exit codes, one-line errors."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,8 +13,10 @@ from pictures import frames_of, share_drawn
 from scots.cli import main
 from scots.data import formats
 from scots.data.shards import Shards
-from scots.datasets import load, toy
+from scots.datasets import data_path, load, toy
+from scots.datasets.collect import collect
 from scots.datasets.experts import AntActor
+from scots.datasets.specs import SPECS
 
 
 @pytest.fixture(autouse=True)
@@ -36,15 +39,20 @@ def test_help_is_readable_at_every_level(words: list[str], capsys: pytest.Captur
     assert "usage: scots" in capsys.readouterr().out
 
 
+def listed(capsys: pytest.CaptureFixture[str]) -> list[str]:
+    return [line.rstrip() for line in capsys.readouterr().out.splitlines()]
+
+
 def test_list_shows_every_dataset_and_its_origin(capsys: pytest.CaptureFixture[str]):
-    assert main(["data", "collect", "pointmaze-medium-stitch-v0", "--episodes", "2", "--workers", "1"]) == 0
+    medium = SPECS["pointmaze-medium-stitch-v0"]
+    collect(medium.collection.resized(2), data_path(medium.id), workers=1)
     assert main(["data", "list"]) == 0
-    lines = {words[0]: line for line in capsys.readouterr().out.splitlines() if (words := line.split())}
-    assert "collected here" in lines["pointmaze-medium-stitch-v0"]
+    lines = {words[0]: line for line in listed(capsys) if (words := line.split())}
+    assert lines[medium.id].split(maxsplit=4)[1:] == ["2", "201", "0.0", "collected here, 2 of 5,000 episodes"]
     assert "built in" in lines[toy.ID]
     assert lines["antmaze-large-explore-v0"].rstrip().endswith("-")
-    assert load("pointmaze-medium-stitch-v0").rows == 402
-    assert load("pointmaze-medium-stitch-v0-val").rows == 201
+    assert load(medium.id).rows == 402
+    assert load(f"{medium.id}-val").rows == 201
 
 
 @pytest.mark.slow
@@ -85,8 +93,8 @@ def test_inspect_looks_at_broken_data_that_nothing_else_accepts(tmp_path: Path, 
         (["inspect", "pointmaze-gaint-stitch-v0"], "did you mean pointmaze-giant-stitch-v0"),
         (["inspect", "antmaze-large-explore-v0"], "scots data collect antmaze-large-explore-v0"),
         (["collect", "nonsense"], "see `scots data list`"),
-        (["collect", "pointmaze-medium-stitch-v0", "--episodes", "0"], "at least one episode"),
-        (["collect", "pointmaze-medium-stitch-v0", "--maze", "absent.txt"], "cannot read the maze file"),
+        (["collect", "pointmaze-medium-stitch-v0", "--episodes", "0"], "--episodes 0: expected 1 or more"),
+        (["collect", "pointmaze-medium-stitch-v0", "--maze", "absent.txt"], "absent.txt: no such file"),
         (["download", "pointmaze-medium-stitch-v0", "--offline"], "pointmaze-medium-stitch-v0"),
         (["download", "nonsense"], "no such dataset"),
         (["inspect", toy.ID, "--position", "u,v"], "no observation column 'u'"),
@@ -152,11 +160,59 @@ def test_augment_continues_its_own_unfinished_work(tmp_path: Path, monkeypatch: 
     assert not list(tmp_path.glob(".*.parts"))
 
 
-def test_a_custom_maze_needs_a_name_of_its_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    (tmp_path / "giant.txt").write_text("########\n#......#\n#.####.#\n#......#\n########\n1,1 -> 3,6\n")
-    words = ["data", "collect", "pointmaze-mine-stitch-v0", "--maze", str(tmp_path / "giant.txt"), "--episodes", "2"]
-    assert main(words) == 2
-    assert "rename the maze file" in capsys.readouterr().err
+def test_a_dataset_in_an_own_maze_keeps_the_id_that_was_given(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    maze, id = tmp_path / "giant.txt", "pointmaze-mine-stitch-v0"
+    maze.write_text("########\n#......#\n#.####.#\n#......#\n########\n1,1 -> 3,6\n")
+    assert main(["data", "collect", id, "--maze", str(maze), "--episodes", "2", "--workers", "1"]) == 0
+    assert capsys.readouterr().out == f"{data_path(id)}\n"
+    data = load(id)
+    assert (data.meta.dataset, data.meta.environment) == (id, "pointmaze-mine-v0")
+    assert main(["data", "list"]) == 0
+    (line,) = [line for line in listed(capsys) if line.startswith("pointmaze-mine")]
+    assert line.split(maxsplit=4)[1:] == ["2", "201", "0.0", "collected here, own maze"]
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["pointmaze-medium-stitch-v0", "--episodes", "2"], "2 episodes are not pointmaze-medium-stitch-v0, which has"),
+        ([toy.ID, "--episodes", "2"], "which has 400; write them to a file of their own with --out FILE"),
+        (["pointmaze-giant-stitch-v0", "--maze", "maze.txt"], "giant is a maze of the benchmark"),
+        (["antmaze-medium-explore-v0", "--maze", "maze.txt", "--out", "a.npz"], "such as antmaze-mymedium-explore-v0"),
+    ],
+)
+def test_nothing_else_takes_the_place_of_a_known_dataset(
+    words: list[str],
+    complaint: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+):
+    monkeypatch.chdir(tmp_path)
+    Path("maze.txt").write_text("########\n#......#\n#.####.#\n#......#\n########\n1,1 -> 3,6\n")
+    assert main(["data", "collect", *words]) == 2
+    assert complaint in capsys.readouterr().err
+    assert not (tmp_path / "home").exists()
+
+
+def test_junk_in_the_data_home_does_not_hide_the_list(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    folder = data_path("x").parent
+    folder.mkdir(parents=True)
+    (folder / "junk.npz").write_text("no zip")
+    (folder / "pointmaze-giant-stitch-v0.npz").write_bytes(b"PK\x03\x04")
+    (folder / "folder.npz").mkdir()
+    (folder / "notes.txt").write_text("no data")
+    os.mkfifo(folder / "pipe.npz")
+    formats.write(toy.make(3), folder / "mine.npz")
+    formats.write(toy.make(1), folder / "mine-val.npz")
+    assert main(["data", "list"]) == 0
+    lines = {words[0]: line for line in listed(capsys) if (words := line.split())}
+    for name in ("junk", "folder", "pipe", "pointmaze-giant-stitch-v0"):
+        assert "unreadable" in lines[name]
+    assert lines["mine"].split()[1:3] == ["3", "33"]
+    assert "mine-val" not in lines
+    assert main(["doctor"]) == 0
+    assert "try next: scots data inspect mine" in capsys.readouterr().out
 
 
 def test_debug_adds_the_traceback(capsys: pytest.CaptureFixture[str]):

@@ -14,6 +14,8 @@ import pytest
 from rich.console import Console
 
 from scots import doctor
+from scots.data import formats
+from scots.datasets import toy
 from scots.doctor import Check, examine, next_command, report
 from scots.envs import rendering
 
@@ -109,7 +111,9 @@ def test_datasets_are_counted_and_decide_the_next_command(tmp_path: Path) -> Non
     add_dataset(tmp_path / "home", "pointmaze-giant-stitch-v0")
     add_dataset(tmp_path / "home", "antmaze-large-explore-v0")
     assert check_named("datasets").detail == f"2 in {tmp_path / 'home' / 'data'}, 4.0 kB"
-    assert next_command() == "scots data inspect antmaze-large-explore-v0"
+    assert next_command().startswith("scots data collect")  # neither can be read
+    formats.write(toy.make(2), tmp_path / "home" / "data" / "mine.npz")
+    assert next_command() == "scots data inspect mine"
 
 
 def test_ogbench_cache_is_reported(tmp_path: Path) -> None:

@@ -33,15 +33,18 @@ def capture_console(monkeypatch: pytest.MonkeyPatch, *, terminal: bool) -> io.St
     return output
 
 
-def test_plain_log_prints_every_ten_seconds_and_a_summary(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> None:
+def test_plain_log_estimates_early_then_prints_every_ten_seconds_and_a_summary(
+    monkeypatch: pytest.MonkeyPatch, clock: Clock
+) -> None:
     output = capture_console(monkeypatch, terminal=False)
     with progress("train", 100, "steps") as bar:
         for _ in range(100):
             clock.now += 0.25
             bar.advance()
     assert output.getvalue().splitlines() == [
-        "train: 40/100 steps, 4 steps/s, 0:15 left",
-        "train: 80/100 steps, 4 steps/s, 0:05 left",
+        "train: 12/100 steps, 4 steps/s, 0:22 left",
+        "train: 52/100 steps, 4 steps/s, 0:12 left",
+        "train: 92/100 steps, 4 steps/s, 0:02 left",
         "train: 100/100 steps in 0:25, 4 steps/s",
     ]
 

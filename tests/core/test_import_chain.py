@@ -18,6 +18,7 @@ CHAIN = [
     {"evaluation"},
     {"experiments"},
     {"reporting"},
+    {"arguments"},
     {"doctor", "demo", "data_commands", "plan_command"},
     {"cli"},
     {"__main__"},

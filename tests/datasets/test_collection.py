@@ -217,8 +217,8 @@ def test_explore_keeps_each_direction_for_ten_steps():
 def test_a_custom_maze(tmp_path: Path, agent: str):
     lines = ("########", "#......#", "#.####.#", "#......#", "########", "1,1 -> 3,6", "3,1 -> 1,6")
     maze = parse_maze(lines, "ring")
-    protocol = custom_collection(f"{agent}maze-custom-stitch-v0", maze)
-    assert protocol.id == f"{agent}maze-ring-stitch-v0"
+    protocol = custom_collection(f"{agent}maze-my-ring-stitch-v0")
+    assert protocol.id == f"{agent}maze-my-ring-stitch-v0"
     data = formats.read(collect(protocol.resized(4), tmp_path / "ring.npz", maze=maze, workers=1))
     assert not maze.in_wall(data.positions).any()
     environment = make_simulator(data.meta)  # from the file alone

@@ -102,7 +102,7 @@ def test_data_without_a_position_keeps_the_defaults():
 
 def test_an_own_maze_gets_the_lengths_that_its_longest_path_needs():
     maze = parse_maze(SPIRAL, "spiral")
-    meta = custom_collection("pointmaze-spiral-stitch-v0", maze).meta(maze)
+    meta = custom_collection("pointmaze-spiral-stitch-v0").meta(maze)
     spec = spec_of_meta(meta, columns=2, episode_states=201)
     longest = 4 * max(maze.distances(cell).max() for cell in maze.cells)
     assert spec.path_steps == round(longest / 0.15)

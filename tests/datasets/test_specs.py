@@ -119,7 +119,7 @@ def test_own_data_that_only_borrows_an_id_has_settings_of_its_own():
 
 def test_a_custom_maze_has_the_settings_of_the_medium_one():
     ring = parse_maze(("########", "#......#", "#.####.#", "#......#", "########"), "ring")
-    collection = custom_collection("antmaze-giant-stitch-v0", ring)
+    collection = custom_collection("antmaze-ring-stitch-v0")
     spec, medium = spec_of(tracks(collection.meta(ring))), SPECS["antmaze-medium-stitch-v0"]
     assert (spec.collection, spec.id) == (collection, "antmaze-ring-stitch-v0")
     same = {"collection": None, "id": "", "environment": None}
@@ -135,6 +135,11 @@ def test_a_custom_maze_called_giant_has_not_the_settings_of_the_giant_one():
 
 @pytest.mark.parametrize("name", MAZES)
 def test_a_custom_maze_does_not_take_the_name_of_a_known_one(name: str):
-    maze = parse_maze(("########", "#......#", "#.####.#", "#......#", "########"), name)
-    with pytest.raises(BadInput, match=f"{name}: a maze of the benchmark has this name; rename the maze file"):
-        custom_collection("pointmaze-mine-stitch-v0", maze)
+    with pytest.raises(BadInput, match=f"{name} is a maze of the benchmark; .*such as pointmaze-my{name}-stitch-v0"):
+        custom_collection(f"pointmaze-{name}-stitch-v0")
+
+
+@pytest.mark.parametrize("id", ["pointmaze-stitch-v0", "mine", "pointmaze-a/b-stitch-v0", "pointmaze-a-stitch-v0-val"])
+def test_an_id_in_a_custom_maze_says_body_and_protocol(id: str):
+    with pytest.raises(BadInput, match="must look like pointmaze-NAME-stitch-v0"):
+        custom_collection(id)

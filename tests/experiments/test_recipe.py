@@ -207,6 +207,10 @@ def test_columns_differ_by_what_their_names_say():
     assert (once.replan_every, once.replan_late) == (0, False)
     assert (clock.replan_every, clock.replan_late) == (50, False)
     assert (late.replan_every, late.replan_late) == (0, True)
+    columns = ("GSC, SCoTS data", "CD", "CD, long chunks of SCoTS data")
+    gsc, cd, long = (run.recipe for run in TABLES["composition"].runs([POINT.id], columns))
+    assert (gsc, cd) == (Recipe("scots", "gsc", "gciql"), Recipe(None, "cd", "gciql"))
+    assert long.resolve(POINT, "laptop").planner.span == 497
 
 
 def test_the_table_of_agents_has_each_on_recorded_generated_and_stitched_data():

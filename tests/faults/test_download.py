@@ -180,7 +180,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def assert_complete(home: Path, content: dict[str, bytes] = CONTENT) -> None:
     for name, body in content.items():
         assert (home / name).read_bytes() == body
-    expected = {*content, *(name.replace(".npz", ".origin.json") for name in content), "checksums.json", ".lock"}
+    expected = {*content, *(name.replace(".npz", ".origin.json") for name in content), "checksums.json"}
     assert {path.name for path in home.iterdir()} == expected
 
 
@@ -583,7 +583,7 @@ def test_two_processes_share_one_download(mirror: Mirror, home: Path) -> None:
     wait_for_part(home, HALF)
     second = start_process()
     assert second.stderr is not None
-    assert "another process is downloading" in second.stderr.readline()
+    assert "another process is working on it" in second.stderr.readline()
     both_started.set()
     for process in (first, second):
         process.communicate(timeout=15)

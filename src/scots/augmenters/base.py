@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 from scots.core.config import Config, Profile
 from scots.core.console import console
 from scots.core.errors import BadInput
+from scots.core.locks import locked
 from scots.core.versions import package_versions
 from scots.data import formats
 from scots.data.shards import ShardedJob, validation_path
@@ -75,10 +76,11 @@ class Augmenter(ABC):
         folder = artifact_folder("augmented", key_of("augmented", meta.to_json()))
         target = out or folder / "augmented.npz"
         files = target, validation_path(target)
-        if not all(path.exists() and formats.read_meta(path) == meta for path in files):
-            with record_time(folder) if out is None else nullcontext():
-                for data, path in zip(make(), files, strict=True):
-                    formats.write(replace(data, meta=meta), path)
+        with locked(target):
+            if not all(path.exists() and formats.read_meta(path) == meta for path in files):
+                with record_time(folder) if out is None else nullcontext():
+                    for data, path in zip(make(), files, strict=True):
+                        formats.write(replace(data, meta=meta), path)
         return formats.read(target)
 
     def run_job(
@@ -88,7 +90,7 @@ class Augmenter(ABC):
         prepare: Callable[[], None],
         *,
         label: str,
-        megabytes: float,
+        row_bytes: int,
         workers: int | None,
     ) -> Trajectories:
         """The dataset that a job makes in `out`, by default in the cache; an interrupted job is continued.
@@ -98,18 +100,19 @@ class Augmenter(ABC):
         """
         folder = artifact_folder("augmented", key_of("augmented", job.to_json()))
         target = out or folder / "augmented.npz"
-        shards = job.shards(target)
-        if job.is_done(target):
-            if out is not None:
-                console.print(f"{out}: already made with the same settings", soft_wrap=True)
-            shards.remove()  # left by a kill during the last clean-up
-            return formats.read(target)
-        there = [path for path in (target, validation_path(target)) if path.exists()]
-        if there and not shards.folder.exists():
-            raise BadInput(f"{there[0]}: another file is there; --force replaces it, --out FILE writes elsewhere")
-        size = f"{job.episodes:,} + {job.validation:,} trajectories of {job.states:,} states, {megabytes:,.0f} MB"
-        console.print(f"{job.described(validation=False).dataset or 'this data'}: {size}", soft_wrap=True)
-        with record_time(folder) if out is None else nullcontext():
-            prepare()
-            job.run(target, workers=workers, label=label, unit="states")
+        size = job.check_room(target, row_bytes)
+        with locked(target):
+            shards = job.shards(target)
+            if job.is_done(target):
+                if out is not None:
+                    console.print(f"{out}: already made with the same settings", soft_wrap=True)
+                shards.remove()  # left by a kill during the last clean-up
+                return formats.read(target)
+            there = [path for path in (target, validation_path(target)) if path.exists()]
+            if there and not shards.folder.exists():
+                raise BadInput(f"{there[0]}: another file is there; --force replaces it, --out FILE writes elsewhere")
+            console.print(f"{job.described(validation=False).dataset or 'this data'}: {size}", soft_wrap=True)
+            with record_time(folder) if out is None else nullcontext():
+                prepare()
+                job.run(target, workers=workers, label=label, unit="states")
         return formats.read(target)

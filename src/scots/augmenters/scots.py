@@ -31,6 +31,7 @@ from scots.core.config import Config, Profile, Seeds
 from scots.core.console import console
 from scots.core.errors import BadInput
 from scots.core.files import atomic
+from scots.core.locks import locked
 from scots.data.manifold import Manifold, StepUnits
 from scots.data.npz import read_npz, write_npz
 from scots.data.shards import Make, ShardedJob
@@ -121,9 +122,9 @@ class Scots(Augmenter):
         A finished run of the same job is left as it is; another file in its place is never replaced.
         """
         job = self.job(data, config, seed, profile)
-        size = job.megabytes(data)
+        size = job.row_bytes(data)
         return self.run_job(
-            job, out, lambda: prepare(data, config, seed), label="stitching", megabytes=size, workers=workers
+            job, out, lambda: prepare(data, config, seed), label="stitching", row_bytes=size, workers=workers
         )
 
     def job(self, data: Trajectories, config: ScotsConfig, seed: int, profile: Profile) -> StitchingJob:
@@ -234,8 +235,9 @@ def prepare(data: Trajectories, config: ScotsConfig, seed: int) -> None:
     """Train the networks, embed every row and index the segments; what is in the cache is not made again."""
     encoder = train_encoder(data, config, seed)
     folder = segments_folder(config, data.fingerprint(), seed)
-    if not (folder / "index").exists():
-        _index(data, encoder, config.stitching, seed, folder)
+    with locked(folder):
+        if not (folder / "index").exists():
+            _index(data, encoder, config.stitching, seed, folder)
     if config.refine:
         sizes = config.refinement.sizes(config.stitching.segment)
         load_or_train(Stitcher, config.stitcher, data, seed, "stitcher", sizes)
@@ -289,10 +291,10 @@ class StitchingJob(ShardedJob):
         """The meta of both files."""
         return self.meta
 
-    def megabytes(self, data: Trajectories) -> float:
-        """Size of both files: states and actions as float32; one row number, three scores and two flags per row."""
+    def row_bytes(self, data: Trajectories) -> int:
+        """Bytes of a row: states and actions as float32, one row number, three scores and two flags."""
         columns = data.observations.shape[1] + (0 if data.actions is None else data.actions.shape[1])
-        return (self.episodes + self.validation) * self.states * (4 * columns + 8 + 12 + 2) / 1e6
+        return 4 * columns + 8 + 12 + 2
 
     def worker(self) -> Make:
         """The memory-mapped inputs, the index and the networks, and a function from trajectory numbers to rows."""

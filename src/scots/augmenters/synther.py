@@ -201,8 +201,8 @@ class Synther(Augmenter):
             load_or_train(TransitionModel, config.model, data, seed, "transition model")
 
         columns = sum(array.shape[1] for array in (data.observations, data.actions) if array is not None)
-        size = (job.episodes + job.validation) * 2 * (4 * columns + 2) / 1e6
-        return self.run_job(job, out, prepare, label="sampling transitions", megabytes=size, workers=workers)
+        size = 4 * columns + 2  # and two flags
+        return self.run_job(job, out, prepare, label="sampling transitions", row_bytes=size, workers=workers)
 
 
 def _laptop(config: SyntherConfig, spec: DatasetSpec) -> SyntherConfig:

@@ -50,7 +50,7 @@ class Config:
         """Rebuild from `to_json`."""
         try:
             return cls.from_dict(json.loads(text))
-        except json.JSONDecodeError as error:
+        except (json.JSONDecodeError, RecursionError) as error:
             raise BadInput(f"{cls.__name__}: not JSON: {error}") from error
 
     def fingerprint(self) -> str:
@@ -111,6 +111,8 @@ def parse_changes(assignments: Sequence[str]) -> dict[str, Any]:
             changes[path] = json.loads(text)
         except json.JSONDecodeError:
             changes[path] = text
+        except RecursionError as error:
+            raise BadInput(f"{path}: its value is nested too deeply") from error
     return changes
 
 
@@ -183,6 +185,10 @@ class Seeds:
     """
 
     root: int
+
+    def __post_init__(self) -> None:
+        if self.root < 0:
+            raise BadInput(f"seed {self.root}: expected 0 or more")
 
     def stream(self, name: str, *indices: int) -> np.random.Generator:
         """The generator of this name and these indices."""

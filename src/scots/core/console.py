@@ -16,6 +16,7 @@ from rich.text import Text
 console = Console(stderr=True)
 """Prints everything that is not a result."""
 
+_FIRST_ESTIMATE = 3.0  # seconds after which a plain log says how long the work will take
 _LOG_INTERVAL = 10.0  # seconds between plain progress lines, so the log of a long run stays readable
 
 
@@ -71,12 +72,13 @@ class _PlainLog:
     def __init__(self, label: str, total: int | None, unit: str, completed: int) -> None:
         self._label, self._total, self._unit = label, total, unit
         self._initial = self._completed = completed
-        self._started = self._last_print = time.monotonic()
+        self._started = time.monotonic()
+        self._next_print = self._started + _FIRST_ESTIMATE
 
     def advance(self, amount: int = 1) -> None:
         self._completed += amount
-        if time.monotonic() - self._last_print >= _LOG_INTERVAL:
-            self._last_print = time.monotonic()
+        if time.monotonic() >= self._next_print:
+            self._next_print = time.monotonic() + _LOG_INTERVAL
             self._print(_status(self._completed, self._total, self._unit, self._rate()))
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Files on disk: atomic writes, JSONL appends, checksums, and the `scots` home folder."""
+"""Files on disk: checks, atomic writes, JSONL appends, checksums, and the `scots` home folder."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import shutil
+import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -17,6 +18,31 @@ from scots.core.errors import BadInput
 def home() -> Path:
     """Folder of datasets and caches: `$SCOTS_HOME`, by default `~/.scots`."""
     return Path(os.environ.get("SCOTS_HOME") or "~/.scots").expanduser()
+
+
+def check_input(path: Path) -> None:
+    """Refuse to read what is no plain file: a pipe or a device would be waited for, perhaps forever."""
+    if not path.exists():
+        raise BadInput(f"{path}: no such file; check the path")
+    if not path.is_file():
+        raise BadInput(f"{path}: is a {_kind(path)}, not a file; write its content to a file first")
+
+
+def check_output(path: Path, *, folder: bool = False) -> None:
+    """Refuse a file, or a folder, that could not be written when the work is done."""
+    if path.exists() and not (path.is_dir() if folder else path.is_file()):
+        raise BadInput(f"{path}: is a {_kind(path)}, not a {'folder' if folder else 'file'}; choose another path")
+    whole = path.expanduser().resolve()
+    place = next(place for place in (whole, *whole.parents) if place.exists() and (place != whole or folder))
+    try:
+        with tempfile.TemporaryFile(dir=place):
+            pass
+    except OSError as error:
+        raise BadInput(f"{path}: cannot write: {place}: {error.strerror}; choose another path") from error
+
+
+def _kind(path: Path) -> str:
+    return "folder" if path.is_dir() else "file" if path.is_file() else "pipe or device"
 
 
 @contextmanager

@@ -22,9 +22,10 @@ from typing import Any
 import numpy as np
 
 from scots.core.config import Config
-from scots.core.console import console, progress
+from scots.core.console import amount, console, progress
 from scots.core.errors import BadInput
 from scots.core.files import atomic
+from scots.core.resources import check_disk
 from scots.data import formats
 from scots.data.npz import Blocks, read_npz, write_npz
 from scots.data.trajectories import Array, Meta
@@ -74,6 +75,14 @@ class ShardedJob(Config, ABC):
         files = {out: self.described(validation=False), validation_path(out): self.described(validation=True)}
         return all(path.exists() and formats.read_meta(path) == meta for path, meta in files.items())
 
+    def check_room(self, out: Path, row_bytes: int) -> str:
+        """Refuse the job where the disk has no room for it; otherwise what it writes, in words."""
+        count = f"{self.episodes:,} + {self.validation:,} episodes of {self.states:,} states"
+        size = (self.episodes + self.validation) * self.states * row_bytes
+        arithmetic = f"{count} of {row_bytes} bytes, twice: in shards and joined"
+        check_disk(out, 2 * size - Shards.beside(out, self.fingerprint(), ()).size(), arithmetic)
+        return f"{count}, {amount(size, 'bytes')}"
+
     def run(self, out: Path, *, workers: int | None, label: str, unit: str) -> None:
         """Make the dataset and its validation twin; an interrupted run of the same job is continued."""
         shards = self.shards(out)
@@ -103,6 +112,10 @@ class Shards:
     def path(self, run: range) -> Path:
         """The file of one shard."""
         return self.folder / f"{run.start:06d}-{run.stop:06d}.npz"
+
+    def size(self) -> int:
+        """Bytes of the shards that are there."""
+        return sum(path.stat().st_size for path in self.folder.glob("*.npz"))
 
     def pending(self) -> list[range]:
         """The runs whose shards are still missing."""

@@ -15,6 +15,8 @@ import numpy as np
 from scots.core.config import Seeds
 from scots.core.console import console
 from scots.core.errors import BadInput, require
+from scots.core.locks import locked
+from scots.data import formats
 from scots.data.shards import Make, ShardedJob
 from scots.data.trajectories import Array, Meta
 from scots.datasets.experts import Actor, AntActor, follow_command
@@ -147,15 +149,16 @@ def collect(
     A finished run of the same job is left as it is; another file in its place is replaced only by `force`.
     """
     job = collection_job(spec, maze, seed)
-    shards = job.shards(out)
-    if not force and job.is_done(out):
-        console.print(f"{out}: already collected with the same settings")
-        shards.remove()  # left by a kill during the last clean-up
-        return out
-    if out.exists() and not (force or shards.folder.exists()):
-        raise BadInput(f"{out}: another file is there; --force replaces it, --out FILE writes elsewhere")
-    size = f"{(spec.episodes + job.validation) * spec.states * spec.row_bytes / 1e6:,.0f} MB"
-    episodes = f"{spec.episodes:,} + {job.validation:,} episodes of {spec.states} states"
-    console.print(f"{spec.id}: {episodes}, {size} to {out}", soft_wrap=True)
-    job.run(out, workers=workers, label=f"collecting {spec.id}", unit="steps")
+    size = job.check_room(out, spec.row_bytes)
+    formats.check_target(out)
+    with locked(out):
+        shards = job.shards(out)
+        if not force and job.is_done(out):
+            console.print(f"{out}: already collected with the same settings", soft_wrap=True)
+            shards.remove()  # left by a kill during the last clean-up
+            return out
+        if out.exists() and not (force or shards.folder.exists()):
+            raise BadInput(f"{out}: another file is there; --force replaces it, --out FILE writes elsewhere")
+        console.print(f"{spec.id}: {size} to {out}", soft_wrap=True)
+        job.run(out, workers=workers, label=f"collecting {spec.id}", unit="steps")
     return out

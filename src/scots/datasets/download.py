@@ -6,7 +6,6 @@ download. `{name}.part.json` records which remote file the part belongs to; with
 
 from __future__ import annotations
 
-import fcntl
 import http.client
 import json
 import os
@@ -18,7 +17,6 @@ import urllib.request
 import zipfile
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -30,6 +28,7 @@ from scots import __version__
 from scots.core import files
 from scots.core.console import amount, console, progress
 from scots.core.errors import BadInput
+from scots.core.locks import locked
 
 _MIRRORS = (
     "https://rail.eecs.berkeley.edu/datasets/ogbench",
@@ -66,7 +65,7 @@ def download(dataset_id: str, *, offline: bool = False) -> Path:
         return training
     for target in (training, folder / f"{dataset_id}-val.npz"):
         if not target.exists():
-            with _lock(folder):
+            with locked(folder):  # part files and checksums are shared
                 _download_file(dataset_id, target)
     return training
 
@@ -79,26 +78,6 @@ def origin_of(path: Path) -> dict[str, Any] | None:
 
 def _origin_path(path: Path) -> Path:
     return path.with_suffix(".origin.json")
-
-
-@contextmanager
-def _lock(folder: Path) -> Iterator[None]:
-    """Let one process at a time download into the folder: part files and checksums are shared.
-
-    The operating system releases the lock when its process exits, even if it is killed.
-    """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        file = (folder / ".lock").open("w")
-    except OSError as error:
-        raise BadInput(f"{folder}: cannot write: {error.strerror}; choose another folder with SCOTS_HOME") from error
-    with file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            _warn(f"{folder}: another process is downloading; waiting for it")
-            fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 def _download_file(dataset_id: str, target: Path) -> None:

@@ -16,7 +16,7 @@ from scots.data.inspection import how_read, position_columns
 from scots.data.trajectories import Meta, Trajectories
 from scots.datasets import toy
 from scots.datasets.download import origin_of as download_record
-from scots.datasets.specs import SPECS
+from scots.datasets.specs import SPECS, DatasetSpec
 
 
 def data_path(dataset: str) -> Path:
@@ -101,32 +101,52 @@ def known_meta(dataset: str) -> Meta:
 
 @dataclass(frozen=True)
 class Listed:
-    """One line of `scots data list`."""
+    """One line of `scots data list`: what is here, or what could be."""
 
     id: str
-    episodes: int
-    states: int
+    episodes: int | None  # None: the file cannot be read
+    states: int | None  # of the longest episode
     megabytes: float
-    origin: str  # "built in", "collected here", "downloaded", or "" when absent
+    origin: str  # such as "built in", "collected here", "downloaded"; "" when absent
 
 
 def list_datasets() -> list[Listed]:
-    """All known datasets and those found in the data home, with their size and origin."""
-    listed = [Listed(toy.ID, toy.EPISODES, SPECS[toy.ID].episode_states, 0.2, "built in")]
-    for id, spec in SPECS.items():
-        if (collection := spec.collection) is not None:
-            size = collection.row_bytes * collection.states * collection.episodes / 1e6
-            listed.append(Listed(id, collection.episodes, collection.states, size, _origin(data_path(id))))
-    for path in sorted((home() / "data").glob("*.npz")):
-        if path.stem.removesuffix("-val") not in SPECS:
-            data = formats.read(path)
-            size = path.stat().st_size / 1e6
-            listed.append(Listed(path.stem, len(data), int(data.lengths.max()), size, _origin(path)))
-    return listed
+    """All known datasets and those found in the data home, with their size and origin.
+
+    Of files that are here the line says what they hold. One that cannot be read has a line that says so.
+    """
+    files = {path.stem: path for path in sorted((home() / "data").glob("*.npz"))}
+    twins = {f"{id}-val" for id in files}
+    known = [_found(id, files[id]) if id in files else _absent(spec) for id, spec in SPECS.items()]
+    return known + [_found(id, path) for id, path in files.items() if id not in SPECS and id not in twins]
 
 
-def _origin(path: Path) -> str:
-    if not path.exists():
-        return ""
-    record = download_record(path) or next(iter(formats.read_meta(path).provenance), {})
-    return str(record.get("origin", "unknown origin"))
+def _absent(spec: DatasetSpec) -> Listed:
+    """A dataset that is not here, as it is published."""
+    if (collection := spec.collection) is None:
+        return Listed(spec.id, toy.EPISODES, spec.episode_states, 0.2, "built in")
+    size = collection.row_bytes * collection.states * collection.episodes / 1e6
+    return Listed(spec.id, collection.episodes, collection.states, size, "")
+
+
+def _found(id: str, path: Path) -> Listed:
+    """A file of the data home, as it is."""
+    size = path.stat().st_size / 1e6
+    try:
+        lengths = formats.read_lengths(path)
+        record = download_record(path)
+        meta = Meta(provenance=(record,)) if record else formats.read_meta(path)
+    except BadInput as error:
+        return Listed(id, None, None, size, f"unreadable: {str(error).removeprefix(f'{path}: ')}")
+    return Listed(id, len(lengths), int(lengths.max()), size, _origin(id, meta, len(lengths)))
+
+
+def _origin(id: str, meta: Meta, episodes: int) -> str:
+    """Where a file comes from, and how it is not the dataset that its name says, if it is not."""
+    words = [str(meta.provenance[-1].get("origin"))] if meta.provenance else ["unknown origin"]
+    if meta.maze:
+        words.append("own maze")
+    collection = SPECS[id].collection if id in SPECS else None
+    if collection and episodes != collection.episodes:
+        words.append(f"{episodes:,} of {collection.episodes:,} episodes")
+    return ", ".join(words)

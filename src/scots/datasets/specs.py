@@ -1,6 +1,7 @@
 """Every dataset by id: where it comes from, and all published settings for it, in one typed table.
 
-Sources: [S] the official code of SCoTS, [O] OGBench's hyper-parameters and protocol, [P] the paper.
+Sources: [S] the official code of SCoTS, [O] OGBench's hyper-parameters and protocol, [P] the paper, [C] the code of
+Compositional Diffuser.
 Nothing else in the package chooses settings by the words of a dataset id. Data without a row gets the defaults, with
 segments, trajectories and plans as long as the data suggests (see horizons).
 """
@@ -97,6 +98,7 @@ class DatasetSpec(Config):
     # planning
     waypoints: int | None = None  # of a plan, start and goal included [S]; None: as many as an episode has room for
     recorded_waypoints: int = 5  # of a plan where episodes are too short for that
+    chunks: int | None = None  # of a composed plan [C]; None: as many as the distance takes
     controller: str = "gciql"  # the agent that follows plans [S]
     replan_every: int = 50  # environment steps between plans [S]
     replan_late: bool = False  # plan again when a subgoal takes longer than recorded episodes take to get that far
@@ -117,7 +119,9 @@ class DatasetSpec(Config):
 
     @property
     def step_limits(self) -> tuple[int, ...]:
-        """The limits to report: OGBench's and, where it differs, that of the official code."""
+        """The limits to report: OGBench's and, where it differs, that of the official code; or the one derived."""
+        if self.path_steps is not None:
+            return (self.reference_limit,)
         return tuple(sorted({REGISTERED_LIMIT, self.reference_limit}))
 
     @property
@@ -171,6 +175,16 @@ _REFERENCE_LIMITS = {  # [S]
     ("ant", "giant", "stitch"): 2000,
     ("ant", "medium", "explore"): 2000,
     ("ant", "large", "explore"): 2000,
+}
+_CHUNKS = {  # [C]
+    ("point", "medium", "stitch"): 3,
+    ("point", "large", "stitch"): 6,
+    ("point", "giant", "stitch"): 8,
+    ("ant", "medium", "stitch"): 3,
+    ("ant", "large", "stitch"): 6,
+    ("ant", "giant", "stitch"): 9,
+    ("ant", "medium", "explore"): 5,
+    ("ant", "large", "explore"): 6,
 }
 _AGENTS: dict[str, dict[str, dict[str, Any]]] = {  # [O], and the horizon of gcbc, which is ours
     "point": {
@@ -230,6 +244,7 @@ def maze_spec(collection: CollectionSpec) -> DatasetSpec:
         min_displacement=2.0,
         waypoints=41 if far else 21,
         recorded_waypoints=17 if kind == "explore" else 5,
+        chunks=_CHUNKS.get((body, maze, kind)),
         controller="crl" if ant_stitch else "gciql",
         lookahead=5 if ant_stitch else 10,
         goal_tolerance=3.0 if ant_stitch else 1.0,
@@ -252,19 +267,20 @@ SPECS: dict[str, DatasetSpec] = {
 }
 """Every dataset that is known by id."""
 
-_MAZE_ID = re.compile(rf"({'|'.join(get_args(Body))})maze-([\w.]+)-({'|'.join(get_args(Kind))})-v0$")
+_MAZE_ID = re.compile(rf"({'|'.join(get_args(Body))})maze-(\w[\w.-]*)-({'|'.join(get_args(Kind))})-v0")
 
 
-def custom_collection(dataset: str, maze: Maze) -> CollectionSpec:
-    """The protocol of a dataset id in a custom maze: the id's size is replaced by the maze's name."""
-    if not (match := _MAZE_ID.match(dataset)):
+def custom_collection(dataset: str) -> CollectionSpec:
+    """The protocol of a dataset of one's own in a custom maze, by an id that no dataset of the benchmark has."""
+    if not (match := _MAZE_ID.fullmatch(dataset)):
         raise BadInput(
             f"{dataset}: with --maze the id must look like pointmaze-NAME-stitch-v0 or antmaze-NAME-explore-v0"
         )
-    if maze.name in MAZES:
-        raise BadInput(f"{maze.name}: a maze of the benchmark has this name; rename the maze file")
-    body, _, kind = match.groups()
-    return maze_collection(body, maze.name, kind)  # type: ignore[arg-type]
+    body, name, kind = match.groups()
+    if name in MAZES:
+        own = f"{body}maze-my{name}-{kind}-v0"
+        raise BadInput(f"{dataset}: {name} is a maze of the benchmark; give yours another name, such as {own}")
+    return maze_collection(body, name, kind)  # type: ignore[arg-type]
 
 
 # ------------------------------------------------------------------------------------------------------------ look-up
@@ -281,7 +297,7 @@ def spec_of_meta(meta: Meta, columns: int, episode_states: int) -> DatasetSpec:
     known = SPECS.get(meta.dataset or "")
     if known is not None and known.environment == meta.environment and not meta.maze:
         return known
-    if meta.maze and (match := _MAZE_ID.match(meta.dataset or "")):
+    if meta.maze and (match := _MAZE_ID.fullmatch(meta.dataset or "")):
         body, maze, kind = match.groups()  # a custom maze may be called giant without being so
         own = maze_collection(body, maze, kind)  # type: ignore[arg-type]
         medium = maze_spec(maze_collection(body, "medium", kind))  # type: ignore[arg-type]

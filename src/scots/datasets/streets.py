@@ -17,6 +17,7 @@ from scipy.spatial import cKDTree
 from scots.core.config import Seeds
 from scots.core.errors import BadInput
 from scots.core.files import atomic
+from scots.core.resources import check_memory
 from scots.data.trajectories import Array, Meta, Trajectories, offsets_from_lengths
 
 FILES = 60
@@ -32,6 +33,7 @@ _REPEATS, _GAPS = 0.01, 0.005  # shares of intervals
 _GAP = (8.0, 30.0)  # seconds
 _NOISE = (1.0, 1.0, 2.0, 0.2)  # of x and y (m), heading (degrees) and speed (m/s)
 _NOISE_MEMORY = 10.0  # seconds after which errors have changed: those of a receiver drift, they do not jump
+_MADE_BYTES = 100  # of memory for a row while it is made, and less on the disk
 _BLOCK = 1 << 14  # positions whose distances are measured at a time
 
 _JUNCTIONS = {
@@ -172,6 +174,8 @@ def write_csv(folder: Path, files: int = FILES, seed: int = 0) -> Trajectories:
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise BadInput(f"{folder}: is there and will not be replaced; remove it or choose another path")
+    rows = sum(_ROWS) // 2
+    check_memory(files * rows * _MADE_BYTES, f"{files:,} tracks of about {rows} rows")
     data = make(files, seed)
     header = ",".join(("time", *META.columns))
     with atomic(folder) as temporary:

@@ -20,6 +20,7 @@ from scots.augmenters.scots import ScotsConfig, stitched_by
 from scots.core.config import Config, Profile
 from scots.core.console import console
 from scots.core.errors import BadInput
+from scots.core.locks import locked
 from scots.data.support import Support
 from scots.data.trajectories import Array, Meta, Trajectories
 from scots.datasets.loading import known_meta
@@ -28,7 +29,7 @@ from scots.evaluation.control import Controller, GoalController, PlanFollowing, 
 from scots.evaluation.results import Subject
 from scots.experiments.recipe import Recipe, check_search
 from scots.models.cache import load_or_train, model_folder, train
-from scots.models.training import NO_LIMITS, Limits, Model, identity
+from scots.models.training import NO_LIMITS, Limits, Model, identity, read_description
 from scots.planners import PLANNERS
 from scots.planners.base import BridgingPlanner, Planner, PlannerModel
 from scots.planners.search import PlanSearch, SearchConfig, SearchingPlanner, WholePlanSearch
@@ -79,13 +80,18 @@ class SearchParts:
         """Read what `save` wrote."""
         return cls(TemporalDistance.load(folder / "embedding"), Support.load(folder / "support.npz"))
 
+    @property
+    def encoder(self) -> PositionEmbedding:
+        """The embedding for positions."""
+        return PositionEmbedding(self.embedding, self.embedding.meta.position)
+
     def search(self, planner: PlannerModel, config: SearchConfig) -> SearchingPlanner:
         """A planner that searches for the best of another's plans, part by part where that is possible."""
         check_search(type(planner), config)
-        encoder = PositionEmbedding(self.embedding, self.embedding.meta.position)
+        planner.encoder = self.encoder
         if planner.has_bridges:
-            return PlanSearch(cast(BridgingPlanner, planner), encoder, self.support, config)
-        return WholePlanSearch(planner, encoder, self.support, config)
+            return PlanSearch(cast(BridgingPlanner, planner), planner.encoder, self.support, config)
+        return WholePlanSearch(planner, planner.encoder, self.support, config)
 
 
 def embedding_config(augmentation: Any, spec: DatasetSpec, profile: Profile) -> TemporalDistanceConfig:
@@ -146,13 +152,16 @@ def train_model(
     kind, default = _configured(name, data, profile, alone)
     config = default.replace_all({**(changes or {}), **({} if steps is None else {"training.steps": steps})})
     folder = folder or model_folder(kind, config, data.fingerprint(), seed)
-    if force:
-        for file in ("config.json", "model.safetensors", "checkpoint.safetensors", "search/support.npz"):
-            (folder / file).unlink(missing_ok=True)
     origin: dict[str, Any] = {"profile": profile, "changes": config.changes_from(default)}
-    model = train(kind, config, data, seed, folder, name, limits=limits, **origin)
-    if isinstance(model, PlannerModel):
-        _save_search_parts(folder, data, recorded, profile, seed)
+    with locked(folder):
+        if force:
+            for file in ("config.json", "model.safetensors", "checkpoint.safetensors", "search/support.npz"):
+                (folder / file).unlink(missing_ok=True)
+        model = train(kind, config, data, seed, folder, name, limits=limits, **origin)
+        if isinstance(model, PlannerModel):
+            if model.needs_distances(config) and recorded is None and data.meta.augmentation is None:
+                recorded = data
+            _save_search_parts(folder, data, recorded, profile, seed)
     return model
 
 
@@ -194,8 +203,8 @@ def load_model(folder: str | Path) -> Model:
     """The trained model that a folder holds: a planner, an agent, or a part of the augmenter."""
     folder = Path(folder)
     try:
-        name = json.loads((folder / "config.json").read_text())["model"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        name = json.loads(read_description(folder))["model"]
+    except (BadInput, OSError, ValueError, KeyError, TypeError) as error:
         raise BadInput(f"{folder}: not the folder of a trained model ({error}); make one with `scots train`") from error
     parts: tuple[type[Model], ...] = (TemporalDistance, Stitcher, InverseDynamics)
     kinds = {kind.__name__: kind for kind in (*PLANNERS.values(), *AGENTS.values(), *parts)}
@@ -227,6 +236,8 @@ def build_controller(
                 "--candidates 1"
             )
         plans = parts.search(planner, search)
+    elif parts is not None:
+        planner.encoder = parts.encoder
     return SubgoalController(plans, agent, following, planner.columns, agent.passage)
 
 
@@ -254,7 +265,8 @@ def subject_of(
         settings[part_name] = config.replace_at(rest, value)
     following, search = settings["following"], settings["search"]  # type: ignore[assignment]
     trained = _trained_parts(planner, policy)
-    saved = planner.folder / "search" if planner and planner.folder and search and search.is_on else None
+    is_used = planner and search and (search.is_on or planner.needs_distances(planner.config))
+    saved = planner.folder / "search" if planner and planner.folder and is_used else None
     parts = SearchParts.load(saved) if saved and SearchParts.are_in(saved) else None
     return Subject(
         controller=build_controller(planner, policy, following, search, parts),

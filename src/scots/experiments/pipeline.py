@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -24,6 +25,7 @@ from scots.augmenters.embedding import TemporalDistanceConfig
 from scots.core.config import Config, Profile
 from scots.core.errors import BadInput
 from scots.core.files import append_rows, atomic, write_text
+from scots.core.locks import locked
 from scots.data import formats
 from scots.data.shards import validation_path
 from scots.data.trajectories import Meta, Trajectories, concat
@@ -31,6 +33,7 @@ from scots.datasets.collect import collect, collection_job
 from scots.datasets.loading import data_path, load
 from scots.datasets.specs import SPECS, CollectionSpec, DatasetSpec, spec_of
 from scots.envs import environment_class
+from scots.envs.base import Task
 from scots.evaluation.control import Controller
 from scots.evaluation.results import EvalResult, Subject, evaluate
 from scots.experiments.models import SearchParts, build_controller, embedding_config
@@ -55,6 +58,7 @@ class Run(Config):
     profile: Profile = "laptop"
     training_seed: int = 0
     seed: int = 0
+    pairs: int = 0  # random pairs of start and goal, one episode each; 0: the tasks of the benchmark
 
 
 # ------------------------------------------------------------------------------------------------------------- stages
@@ -263,7 +267,7 @@ class ModelStage(Stage):
 
 
 class SearchStage(Stage):
-    """What plan search needs of the recorded data, kept in the planner's folder."""
+    """What plan search and planners that need distances need of the recorded data, kept in the planner's folder."""
 
     name = "search"
 
@@ -343,7 +347,7 @@ class Pipeline:
         return ModelStage("agent", kind, self.settings.agent, source, self.run, self._defaults.agent)
 
     def _search_stage(self) -> SearchStage | None:
-        if self.planner is None or self.settings.search is None or not self.settings.search.is_on:
+        if self.planner is None or not self.recipe.needs_search_parts(self.settings):
             return None
         embedding = embedding_config(self.settings.augmenter, self.spec, self.run.profile)
         return SearchStage(self.source, self.planner, embedding, self.run.training_seed)
@@ -377,8 +381,10 @@ class Pipeline:
         """Run what is left of the stages before the evaluation, in order."""
         for stage in self.stages.values():
             if not stage.is_done:
-                with record_time(stage.folder):
-                    stage.run()
+                with locked(stage.folder):
+                    if not stage.is_done:  # made by another process in the meantime
+                        with record_time(stage.folder):
+                            stage.run()
 
     def rows(self) -> list[EvalResult]:
         """The evaluation, with every stage before it."""
@@ -387,10 +393,11 @@ class Pipeline:
         )  # refuses what cannot be evaluated at once
         self.complete()
         path = self._rows_path()
-        if not path.exists():
-            found = evaluate(self.subject, episodes=EPISODES[self.run.profile], seed=self.run.seed)
-            with atomic(path) as temporary:
-                append_rows(temporary, [row.to_dict() for row in found])
+        with nullcontext() if path.exists() else locked(path):
+            if not path.exists():
+                found = evaluate(self.subject, self._tasks(), episodes=self._episodes(), seed=self.run.seed)
+                with atomic(path) as temporary:
+                    append_rows(temporary, [row.to_dict() for row in found])
         return [EvalResult.from_dict(json.loads(line)) for line in path.read_text().splitlines()]
 
     @cached_property
@@ -411,6 +418,15 @@ class Pipeline:
             artifacts={name: stage.key() for name, stage in self.stages.items()},
         )
 
+    def _tasks(self) -> tuple[Task, ...]:
+        """The tasks to evaluate; none stands for those of the environment."""
+        meta, run = self.source.meta(), self.run
+        return environment_class(meta).random_tasks(meta, run.pairs, run.seed) if run.pairs else ()
+
+    def _episodes(self) -> int:
+        """Episodes of each task."""
+        return 1 if self.run.pairs else EPISODES[self.run.profile]
+
     def _controller(self) -> Controller:
         planner = cast(PlannerModel, self.planner.model) if self.planner else None
         parts = self.search.parts if self.search else None
@@ -423,7 +439,8 @@ class Pipeline:
         decided = [
             self.recipe.to_json(),
             *(config.to_json() for config in (settings.following, settings.search) if config),
-            f"{run.profile}, seed {run.seed}, {EPISODES[run.profile]} episodes, limits {self.spec.step_limits}",
+            f"{run.profile}, seed {run.seed}, {self._episodes()} episodes, limits {self.spec.step_limits}",
+            *([f"{run.pairs} random pairs"] if run.pairs else []),
         ]
         key = key_of("evaluate", *decided, *(stage.key() for stage in self.stages.values()))
         return artifact_folder("evaluate", key) / "rows.jsonl"

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from scots.core.config import Seeds
 from scots.core.console import console, progress
 from scots.core.errors import BadInput
-from scots.core.files import atomic
+from scots.core.files import atomic, check_input, check_output
 from scots.data import formats
 from scots.data.support import Support
 from scots.data.trajectories import Array, Meta, Trajectories, offsets_from_lengths
@@ -56,8 +56,7 @@ def plan(
     allow_outside: bool = False,
 ) -> list[PlannedPath]:
     """The cheapest of several plans for each pair of start and goal; see `scots.plan`."""
-    if seed < 0:
-        raise BadInput(f"seed {seed}: expected 0 or more")
+    seeds = Seeds(seed)
     if candidates > _MOST_CANDIDATES:
         raise BadInput(f"candidates {candidates}: at most {_MOST_CANDIDATES} plans are compared")
     planner = planner_of(model)
@@ -65,7 +64,7 @@ def plan(
     starts, goals = _pairs(planner, parts, start, goal)
     for name, positions in (("start", starts), ("goal", goals)):
         _check_inside(name, positions, parts.support, allow_outside)
-    chooser = _Chooser(planner, parts, candidates, Seeds(seed))
+    chooser = _Chooser(planner, parts, candidates, seeds)
     if len(starts) <= _TOGETHER:
         return chooser.best(starts, goals, 0)
     paths = []
@@ -169,6 +168,7 @@ def read_pairs(path: Path, columns: Sequence[str]) -> tuple[Array, Array]:
     """Starts and goals (B, P) from a CSV file with columns start_x,start_y,goal_x,goal_y; others are ignored."""
     names = [f"{end}_{column}" for end in ("start", "goal") for column in columns]
     try:
+        check_input(path)
         with path.open(newline="", encoding="utf-8-sig") as file:
             reader = csv.DictReader(file)
             if missing := [name for name in names if name not in (reader.fieldnames or ())]:
@@ -262,9 +262,10 @@ def to_trajectories(paths: Sequence[PlannedPath]) -> Trajectories:
 
 
 def check_plan_file(path: Path) -> None:
-    """Refuse a file name that plans are not written to."""
+    """Refuse a file that plans are not or cannot be written to."""
     if path.suffix.lower() not in (".csv", ".npz"):
         raise BadInput(f"{path}: plans are written as .csv or .npz; change the name")
+    check_output(path)
 
 
 def write_plans(paths: Sequence[PlannedPath], path: Path) -> None:

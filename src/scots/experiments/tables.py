@@ -30,6 +30,7 @@ class ResultTable:
     title: str
     columns: dict[str, _RecipeFor | None]  # name -> recipe for a dataset
     published: dict[str, _Published]  # dataset -> column -> number
+    pairs: int = 0  # random pairs of start and goal in place of the benchmark's tasks
 
     @property
     def recipes(self) -> dict[str, _RecipeFor]:
@@ -60,7 +61,8 @@ class ResultTable:
             for column in columns or self.recipes
             if (recipe := self.recipe(column, dataset, profile))
         ]
-        return [Run(dataset, recipe, profile, training_seed, seed) for dataset, recipe in recipes for seed in seeds]
+        shared = (profile, training_seed)
+        return [Run(dataset, recipe, *shared, seed, self.pairs) for dataset, recipe in recipes for seed in seeds]
 
 
 def _hd(spec: DatasetSpec) -> Recipe:
@@ -76,6 +78,11 @@ def _scots(spec: DatasetSpec) -> Recipe:
 def _untrained(planner: str) -> _RecipeFor:
     """A planner that learns nothing, with the same controller."""
     return lambda spec: Recipe(None, planner, spec.controller)
+
+
+def _composed(planner: str, augmenter: str | None = None, overrides: dict[str, Any] | None = None) -> _RecipeFor:
+    """A planner of chunks, on the data as it was recorded or on stitched data."""
+    return lambda spec: Recipe(augmenter, planner, spec.controller, overrides or {})
 
 
 def _with(overrides: dict[str, Any], recipe: _RecipeFor = _scots) -> _RecipeFor:
@@ -136,11 +143,22 @@ _GCRL = _published("""
 _AUGMENTED = {"": None, "+SynthER": "synther", "+SCoTS": "scots"}
 
 _MAZES = tuple(_PLANNING)
+_LONG_CHUNKS = {"planner.chunk": 32, "planner.overlap": 11, "planner.stride": 16}
+"""497 states, as long as the shorter plans of HD on stitched data: what lies beyond that horizon is composed."""
 
 TABLES: dict[str, ResultTable] = {
     "planning": ResultTable(
         "Planning (the paper's Table 1): HD and SCoTS, trained alike, follow one plan at a time; then both with search",
-        {"GCIQL": None, "QRL": None, "CRL": None, "HIQL": None, "GSC": None, "CD": None, "HD": _hd, "SCoTS": _scots}
+        {
+            "GCIQL": None,
+            "QRL": None,
+            "CRL": None,
+            "HIQL": None,
+            "GSC": _composed("gsc"),
+            "CD": _composed("cd"),
+            "HD": _hd,
+            "SCoTS": _scots,
+        }
         | {"HD + search": _with(_SEARCH, _hd), "SCoTS + search": _with(_SEARCH)},
         _PLANNING,
     ),
@@ -150,16 +168,38 @@ TABLES: dict[str, ResultTable] = {
         {"recorded support": _untrained("support"), "oracle": _untrained("oracle")},
         {dataset: {} for dataset in _MAZES},
     ),
+    "held_out": ResultTable(
+        "Planning between 100 random pairs of cells, one episode each: settings are chosen on other pairs, and never "
+        "on the benchmark's five tasks (beyond the paper)",
+        {"HD": _hd, "SCoTS": _scots, "SCoTS + search": _with(_SEARCH), "oracle": _untrained("oracle")},
+        {dataset: {} for dataset in _MAZES},
+        pairs=100,
+    ),
     "replanning": ResultTable(
         "When to plan again (the paper's Table 3): once, by the clock (every 50 steps, as published), or when late",
         {
-            "CD-once": None,
-            "CD": None,
+            "CD-once": _composed("cd", None, _ONCE),
+            "CD": _composed("cd", None, _BY_CLOCK),
             "SCoTS-once": _with(_ONCE),
             "SCoTS": _with(_BY_CLOCK),
             "SCoTS, when late": _scots,
         },
         _REPLANNING,
+    ),
+    "composition": ResultTable(
+        "Stitching data, stitching plans, or both (beyond the paper)",
+        {
+            "SCoTS": _scots,
+            "GSC": _composed("gsc"),
+            "CD": _composed("cd"),
+            "GSC, SCoTS data": _composed("gsc", "scots"),
+            "CD, SCoTS data": _composed("cd", "scots"),
+            "CD, long chunks of SCoTS data": _composed("cd", "scots", _LONG_CHUNKS),
+        },
+        {
+            dataset: {column: _PLANNING[dataset][column] for column in ("GSC", "CD", "SCoTS")}
+            for dataset in ("pointmaze-giant-stitch-v0", "antmaze-large-stitch-v0")
+        },
     ),
     "search": ResultTable(
         "Plan search part by part: the cheapest of eight plans, then windows with faults drawn again, then bisection "

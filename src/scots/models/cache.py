@@ -10,7 +10,7 @@ import hashlib
 import json
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -21,10 +21,15 @@ from scots.core.config import Config, Seeds
 from scots.core.console import console
 from scots.core.errors import BadInput
 from scots.core.files import home, write_text
+from scots.core.locks import locked
+from scots.core.resources import available_memory, check_memory
 from scots.data.trajectories import Trajectories
-from scots.models.training import NO_LIMITS, Limits, Model, fit, identity
+from scots.models.training import NO_LIMITS, Limits, Model, fit, identity, parameter_limit
 
 FORMAT = 2  # raise it when artifacts of the same key would hold something else
+
+_BYTES_PER_PARAMETER = 16  # weight, gradient and two moments, in training
+_UNKNOWN_MEMORY = 1 << 40  # bytes, assumed where the system does not tell
 
 _SomeModel = TypeVar("_SomeModel", bound=Model)
 _Sizes = Mapping[str, int]
@@ -65,12 +70,12 @@ def seconds_spent(folder: Path) -> float | None:
 
 def model_key(kind: type[Model], config: Config, data_key: str, seed: int, sizes: _Sizes = _NO_SIZES) -> str:
     """The key of a model: its class, config, data and seed, and sizes that the data does not tell."""
-    return key_of(kind.__name__, config.to_json(), data_key, str(seed), json.dumps(dict(sizes), sort_keys=True))
+    return key_of(kind.training_name(), config.to_json(), data_key, str(seed), json.dumps(dict(sizes), sort_keys=True))
 
 
 def model_folder(kind: type[Model], config: Config, data_key: str, seed: int, sizes: _Sizes = _NO_SIZES) -> Path:
     """Where the model of this key is or will be."""
-    return artifact_folder(kind.__name__.lower(), model_key(kind, config, data_key, seed, sizes))
+    return artifact_folder(kind.training_name().lower(), model_key(kind, config, data_key, seed, sizes))
 
 
 def is_trained(folder: Path) -> bool:
@@ -91,11 +96,12 @@ def load_or_train(
 ) -> _SomeModel:
     """The model of this config trained on this data with this seed: from the cache, or trained and cached."""
     folder = model_folder(kind, config, data.fingerprint(), seed, sizes)
-    if is_trained(folder):
-        console.print(f"{label}: cached in {folder}", soft_wrap=True)
-        return kind.load(folder)
-    with record_time(folder):
-        return train(kind, config, data, seed, folder, label, sizes=sizes)
+    with nullcontext() if is_trained(folder) else locked(folder):
+        if is_trained(folder):
+            console.print(f"{label}: cached in {folder}", soft_wrap=True)
+            return kind.load(folder)
+        with record_time(folder):
+            return train(kind, config, data, seed, folder, label, sizes=sizes)
 
 
 def train(
@@ -115,21 +121,32 @@ def train(
 
     `profile` and `changes` say where the config came from; they are saved with the model and decide nothing.
     """
-    with torch.random.fork_rng():
-        torch.manual_seed(Seeds(seed).integer("init"))
-        model = kind.for_data(config, data, **sizes)
+    model = _untrained(kind, config, data, seed, sizes)
     model.meta, model.data_fingerprint, model.seed = data.meta, data.fingerprint(), seed
     model.profile, model.changes = profile, changes
-    if is_trained(folder):
-        finished = kind.load(folder)
-        if identity(finished) != identity(model):
-            raise BadInput(
-                f"{folder}: holds a {kind.__name__} trained with other settings, data or seed; --force replaces it"
-            )
-        console.print(f"{label}: already trained, in {folder}", soft_wrap=True)
-        return finished
-    if kind.learns:
-        fit(model, data, seed=seed, folder=folder, label=label, limits=limits)
-    else:
-        model.eval().save(folder)
+    with locked(folder):
+        if is_trained(folder):
+            finished = kind.load(folder)
+            if identity(finished) != identity(model):
+                raise BadInput(
+                    f"{folder}: holds a {kind.__name__} trained with other settings, data or seed; --force replaces it"
+                )
+            console.print(f"{label}: already trained, in {folder}", soft_wrap=True)
+            return finished
+        if kind.learns:
+            fit(model, data, seed=seed, folder=folder, label=label, limits=limits)
+        else:
+            model.eval().save(folder)
     return model
+
+
+def _untrained(kind: type[_SomeModel], config: Any, data: Trajectories, seed: int, sizes: _Sizes) -> _SomeModel:
+    """A model as training begins with it, if the memory has room for it, its training and its batches."""
+    if kind.learns:
+        batch, columns = config.training.batch_size, data.observations.shape[1]
+        check_memory(4 * batch * columns, f"batches of {batch:,} states with {columns} columns of 4 bytes")
+    most = (available_memory() or _UNKNOWN_MEMORY) // _BYTES_PER_PARAMETER
+    too_large = f"{kind.__name__}: needs more than the {most:,} parameters that fit in memory; choose smaller sizes"
+    with torch.random.fork_rng(), parameter_limit(most, too_large):
+        torch.manual_seed(Seeds(seed).integer("init"))
+        return kind.for_data(config, data, **sizes)

@@ -25,11 +25,12 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
+from torch.nn.modules.module import register_module_parameter_registration_hook
 
 from scots.core.config import Config, Seeds
 from scots.core.console import console, progress
 from scots.core.errors import BadInput
-from scots.core.files import atomic, write_text
+from scots.core.files import atomic, check_input, write_text
 from scots.data.trajectories import Meta, Trajectories
 from scots.models.logs import RunLog
 
@@ -109,6 +110,7 @@ class Model(nn.Module, ABC):
 
     config_class: ClassVar[type[Config]]
     learns: ClassVar[bool] = True  # by descent; otherwise building it for a dataset is all
+    weights: ClassVar[str | None] = None  # shared by classes that are trained alike and use the weights differently
     meta: Meta = Meta()  # of the training data
     data_fingerprint: str | None = None  # of the training data
     seed: int | None = None  # of the training
@@ -121,6 +123,11 @@ class Model(nn.Module, ABC):
         super().__init__()
         self.config: Any = config
         self.sizes = sizes
+
+    @classmethod
+    def training_name(cls) -> str:
+        """What its training is known by: classes with the same name can load each other's folders."""
+        return cls.weights or cls.__name__
 
     @classmethod
     @abstractmethod
@@ -164,40 +171,92 @@ class Model(nn.Module, ABC):
             "profile": self.profile,
             "changes": dict(self.changes),
         }
+        if self.weights is not None:
+            description["weights"] = self.weights
         if self.stopped_at is not None:
             description["stopped_at"] = self.stopped_at
         text = json.dumps(description, indent=1, sort_keys=True)
-        with atomic(folder / "model.safetensors") as temporary:
-            save_file(_contiguous(self.state_dict()), temporary, {"config": _digest(text)})
+        _write(folder / "model.safetensors", self.state_dict(), {"config": _digest(text)})
         write_text(folder / "config.json", text)
         self.folder = folder
 
     @classmethod
     def load(cls, folder: Path) -> Self:
         """Rebuild a saved model; anything missing or of the wrong shape is named."""
+        weights = folder / "model.safetensors"
         try:
-            text = (folder / "config.json").read_text()
+            text = read_description(folder)
             description = json.loads(text)
-            if description["model"] != cls.__name__:
+            if description.get("weights", description["model"]) != cls.training_name():
                 raise BadInput(f"{folder}: holds a {description['model']}, not a {cls.__name__}")
-            model = cls(cls.config_class.from_dict(description["config"]), description["sizes"])
+            check_input(weights)
+            header, tensors = _read(weights)
+            too_large = f"{folder}: config.json describes a larger network than model.safetensors holds; train it again"
+            with parameter_limit(sum(tensor.numel() for tensor in tensors.values()), too_large):
+                model = cls(cls.config_class.from_dict(description["config"]), description["sizes"])
             model.meta = Meta.from_dict(description["data"])
             model.data_fingerprint = description["data_fingerprint"]
             model.seed, model.stopped_at = description["seed"], description.get("stopped_at")
             model.profile, model.changes = description["profile"], dict(description["changes"])
-            header, tensors = _read(folder / "model.safetensors")
             model.load_state_dict(tensors)
             if header.get("config", _digest(text)) != _digest(text):
                 raise ValueError("config.json and model.safetensors do not belong together")
-        except (OSError, KeyError, TypeError, AttributeError, ValueError, SafetensorError, RuntimeError) as error:
+        except _LOADING_ERRORS as error:
             reason = " ".join(str(error).split())
             raise BadInput(f"{folder}: not a usable {cls.__name__} ({reason}); train it again") from error
         model.folder = folder
         return model.eval()
 
 
-def _contiguous(state: dict[str, Tensor]) -> dict[str, Tensor]:
-    return {name: tensor.detach().cpu().contiguous() for name, tensor in state.items()}
+_LOADING_ERRORS = (OSError, KeyError, TypeError, AttributeError, ValueError, SafetensorError, RuntimeError, MemoryError)
+"""What damaged or made-up files of a model can cause."""
+
+
+def read_description(folder: Path) -> str:
+    """The text of a model's config.json, which is JSON."""
+    path = folder / "config.json"
+    check_input(path)
+    text = path.read_text()
+    try:
+        json.loads(text)
+    except RecursionError as error:
+        raise ValueError("config.json is nested too deeply") from error
+    return text
+
+
+@contextmanager
+def parameter_limit(most: int, complaint: str) -> Iterator[None]:
+    """Refuse networks of more parameters in all than this, as bad input with this complaint.
+
+    Parameters are counted as they are made, before anything is written to their memory: an absurd size is refused at
+    once instead of filling the memory.
+    """
+    count = 0
+
+    def add(module: nn.Module, name: str, parameter: nn.Parameter) -> None:
+        nonlocal count
+        count += parameter.numel()
+        if count > most:
+            raise BadInput(complaint)
+
+    hook = register_module_parameter_registration_hook(add)
+    try:
+        yield
+    except RuntimeError as error:  # torch's name for a single parameter that no memory holds
+        if "allocate memory" in str(error) or "overflow" in str(error):
+            raise BadInput(complaint) from error
+        raise
+    finally:
+        hook.remove()
+
+
+def _write(path: Path, tensors: dict[str, Tensor], metadata: dict[str, str]) -> None:
+    contiguous = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    with atomic(path) as temporary:
+        try:
+            save_file(contiguous, temporary, metadata)
+        except SafetensorError as error:  # its name for errors of the disk
+            raise OSError(str(error)) from error
 
 
 def _read(path: Path) -> tuple[dict[str, str], dict[str, Tensor]]:
@@ -236,6 +295,8 @@ def fit(
     done = run.restore() if run else 0
     if run and main:
         run.log.start(done)
+    if done and main:
+        console.print(f"{label}: continuing from step {done:,} of {config.steps:,}", soft_wrap=True)
     wrapped, optimizer = accelerator.prepare(model, optimizer)
     model.train()
     with progress(label, config.steps, "steps", completed=done) as bar, _stop_signals() as stopped:
@@ -326,7 +387,7 @@ def _stop_signals() -> Iterator[list[int]]:
 
 def identity(model: Model) -> str:
     """Everything that decides what a training run ends in: class, config, sizes, data and seed, as JSON."""
-    parts = [type(model).__name__, model.config.to_dict(), model.sizes, model.data_fingerprint, model.seed]
+    parts = [model.training_name(), model.config.to_dict(), model.sizes, model.data_fingerprint, model.seed]
     parts += [] if model.stopped_at is None else [model.stopped_at]
     return json.dumps(parts, sort_keys=True)
 
@@ -345,7 +406,11 @@ class _Run:
         """Load the checkpoint of the same run, if there is one; return the number of finished steps."""
         if not self.path.exists():
             return 0
-        header, tensors = _read(self.path)
+        try:
+            check_input(self.path)
+            header, tensors = _read(self.path)
+        except (OSError, SafetensorError) as error:
+            raise BadInput(f"{self.path}: cannot be read ({error}); remove it to train from the beginning") from error
         if header.get("identity") != self.identity:
             raise BadInput(
                 f"{self.path}: belongs to a run with other settings or other data; remove it or choose another folder"
@@ -367,8 +432,7 @@ class _Run:
         tensors = {f"model.{name}": value for name, value in self.model.state_dict().items()}
         for number, state in self.optimizer.state_dict()["state"].items():
             tensors |= {f"state.{number}.{name}": torch.as_tensor(value) for name, value in state.items()}
-        with atomic(self.path) as temporary:
-            save_file(_contiguous(tensors), temporary, metadata={"identity": self.identity, "step": str(step)})
+        _write(self.path, tensors, {"identity": self.identity, "step": str(step)})
         self.saved = time.monotonic()
 
     def finish(self, model: Model) -> None:

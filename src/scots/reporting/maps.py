@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from scots.core.errors import BadInput
-from scots.core.files import atomic
+from scots.core.files import atomic, check_output
 from scots.data.trajectories import Array, Trajectories
 from scots.envs.maze import Maze, maze_of
 
@@ -40,11 +40,20 @@ def dataset_figure(data: Trajectories, columns: tuple[int, ...], name: str = "")
     return figure
 
 
-def save_figure(figure: Figure, path: Path) -> None:
-    """Write a figure; the format follows from the name and is PNG where that says nothing."""
-    kind, known = path.suffix.lstrip(".").lower() or "png", figure.canvas.get_supported_filetypes()
+def check_figure(path: Path) -> str:
+    """The format that a figure is written in by the name of its file; refuses a file that cannot be written."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    kind, known = path.suffix.lstrip(".").lower() or "png", FigureCanvasAgg.get_supported_filetypes()
     if kind not in known:
         raise BadInput(f"{path}: figures are not written as .{kind}; choose one of {', '.join(sorted(known))}")
+    check_output(path)
+    return kind
+
+
+def save_figure(figure: Figure, path: Path) -> None:
+    """Write a figure; the format follows from the name and is PNG where that says nothing."""
+    kind = check_figure(path)
     with atomic(path) as temporary:
         figure.savefig(temporary, dpi=_DPI, format=kind, bbox_inches="tight")
 

@@ -20,10 +20,10 @@ from typing import Any
 import numpy as np
 
 from scots.core.errors import BadInput
-from scots.core.files import atomic
+from scots.core.files import atomic, check_input, check_output
 from scots.data.choices import NO_CHOICES, Choices, evenly, follow
 from scots.data.npz import read_npz
-from scots.data.trajectories import Meta, Trajectories
+from scots.data.trajectories import Array, Meta, Trajectories, offsets_from_last
 
 _BLOCK = 1 << 16  # rows checked at a time
 _READ_REMEDY = "check that the file is not damaged"
@@ -68,24 +68,34 @@ def read(path: Path, format: str | None = None, *, finite: bool = True, choices:
     `choices` say what columns mean where the file does not. `finite=False` skips the check, to inspect broken data.
     """
     with _as_bad_input(path, "cannot be read", _READ_REMEDY):
-        if not path.exists():
-            raise BadInput("no such file or folder; check the path")
+        if not path.is_dir():
+            check_input(path)
         name = format or detect(path)
         module: Any = _module(name)
         # Numbers too large for float32 become infinite here, and the check below names their row.
         with np.errstate(over="ignore", invalid="ignore"):
             data: Trajectories = module.read(path, choices) if FORMATS[name].tables else module.read(path)
-        if finite or choices.every is not None:
-            check_finite(data)
+        (check_finite if finite or choices.every is not None else check_columns)(data)
         return evenly(data, choices) if FORMATS[name].tables else follow(data, choices, name)
 
 
 def read_meta(path: Path) -> Meta:
     """Read the metadata of a dataset, without its arrays where the format allows that."""
     with _as_bad_input(path, "cannot be read", _READ_REMEDY):
+        if not path.is_dir():
+            check_input(path)
         if path.suffix == ".npz" and "meta" in (file := read_npz(path)):
             return Meta.from_json(str(file["meta"]))
         return read(path, finite=False).meta
+
+
+def read_lengths(path: Path) -> Array:
+    """Read the number of states of every episode, without other arrays where the format allows that."""
+    with _as_bad_input(path, "cannot be read", _READ_REMEDY):
+        check_input(path)
+        if detect(path) == "ogbench":
+            return np.diff(offsets_from_last(read_npz(path)["terminals"] != 0))
+        return read(path, finite=False).lengths
 
 
 def write(data: Trajectories, path: Path, format: str | None = None, *, geographic: bool = False) -> None:
@@ -94,10 +104,25 @@ def write(data: Trajectories, path: Path, format: str | None = None, *, geograph
     A path without a suffix becomes a folder. A non-empty folder is never replaced. `geographic` writes a CSV file for
     other programs, with the position as latitude and longitude.
     """
+    name = check_target(path, format, geographic=geographic)
+    with _as_bad_input(path, "cannot be written", "try another format"):
+        if path.is_dir() and any(path.iterdir()):
+            raise BadInput("the folder is not empty and will not be replaced; remove it or choose another path")
+        module = _module(name)
+        check_finite(data)
+        _check_lengths(data, name)
+        with atomic(path) as temporary:
+            if not path.suffix:
+                temporary.mkdir()
+            (module.write_geographic if geographic else module.write)(data, temporary)
+
+
+def check_target(path: Path, format: str | None = None, *, geographic: bool = False) -> str:
+    """The name of the format that a path is written in; refuses what `write` could not write, before the work."""
     with _as_bad_input(path, "cannot be written", "try another format"):
         suffix = path.suffix.lower()
         name = format or _default_format(suffix)
-        module = _module(name)
+        _module(name)
         if not FORMATS[name].suffixes:
             raise BadInput(f"{name} is only read, not written; choose another format")
         if geographic and (name, suffix) != ("csv", ".csv"):
@@ -106,14 +131,8 @@ def write(data: Trajectories, path: Path, format: str | None = None, *, geograph
             raise BadInput(
                 f"{name} is written to {_join(FORMATS[name].suffixes)}, not to {_join([suffix])}; change the path"
             )
-        if path.is_dir() and any(path.iterdir()):
-            raise BadInput("the folder is not empty and will not be replaced; remove it or choose another path")
-        check_finite(data)
-        _check_lengths(data, name)
-        with atomic(path) as temporary:
-            if not suffix:
-                temporary.mkdir()
-            (module.write_geographic if geographic else module.write)(data, temporary)
+        check_output(path, folder=not suffix)
+    return name
 
 
 @contextmanager
@@ -155,11 +174,17 @@ def _join(suffixes: Sequence[str]) -> str:
     return " or ".join(suffix or "a folder (no suffix)" for suffix in suffixes)
 
 
-def check_finite(data: Trajectories) -> None:
-    """Check that every array has columns and holds only finite numbers; the error names the first bad row."""
+def check_columns(data: Trajectories) -> None:
+    """Check that every array has columns."""
     for name, values in data.arrays():
         if 0 in values.shape[1:]:
             raise BadInput(f"{name}: no columns (shape {values.shape}); every array needs at least one")
+
+
+def check_finite(data: Trajectories) -> None:
+    """Check that every array has columns and holds only finite numbers; the error names the first bad row."""
+    check_columns(data)
+    for name, values in data.arrays():
         for start in range(0, len(values), _BLOCK):
             finite = np.isfinite(values[start : start + _BLOCK])
             if not finite.all():

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from scots.core.errors import BadInput
+from scots.core.files import check_input
 from scots.data import geography
 from scots.data.choices import Choices, apply, refuse_table_choices
 from scots.data.formats.fields import describe, offsets_from_ids, parse_description
@@ -69,6 +70,8 @@ def read_tables(
     if not files:
         raise BadInput(f"the folder has no {suffixes[0]} files; check the path")
     description = path / _DESCRIPTION
+    for file in files:
+        check_input(file)
     tables = [read_table(file, choices, description.exists()) for file in files]
     for table in tables[1:]:
         _check_same_header(table, tables[0])

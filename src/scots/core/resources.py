@@ -1,0 +1,38 @@
+"""What the machine has to offer, and refusing work that it cannot do before it starts."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+from scots.core.console import amount
+from scots.core.errors import BadInput
+
+
+def free_disk(path: Path) -> int:
+    """Bytes that are free where a path is or will be."""
+    whole = path.expanduser().resolve()
+    return shutil.disk_usage(next(place for place in (whole, *whole.parents) if place.exists())).free
+
+
+def available_memory() -> int | None:
+    """Bytes of memory that processes can still get; None where the system does not tell."""
+    meminfo = Path("/proc/meminfo")
+    match = re.search(r"MemAvailable:\s+(\d+) kB", meminfo.read_text()) if meminfo.exists() else None
+    return int(match[1]) * 1024 if match else None
+
+
+def check_disk(path: Path, needed: int, arithmetic: str) -> None:
+    """Refuse to write more bytes than the disk has room for; `arithmetic` says how they come about."""
+    if needed > (free := free_disk(path)):
+        found = f"needs {amount(needed, 'bytes')} of disk space ({arithmetic}), and {amount(free, 'bytes')} are free"
+        raise BadInput(f"{path}: {found}; make fewer, or choose another disk")
+
+
+def check_memory(needed: int, arithmetic: str) -> None:
+    """Refuse work that takes more bytes of memory than there are; `arithmetic` says how they come about."""
+    free = available_memory()
+    if free is not None and needed > free:
+        found = f"{amount(needed, 'bytes')} of memory are needed ({arithmetic}), and {amount(free, 'bytes')} are there"
+        raise BadInput(f"{found}; choose smaller sizes")
