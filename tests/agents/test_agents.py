@@ -1,6 +1,7 @@
 """The agents' losses against the formulas in plain numpy, where their gradients go, batches, acting and settings."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -205,6 +206,25 @@ def test_published_settings(dataset: str, gciql: float, crl: float, discount: fl
         laptop = AGENTS[name].configure(SPECS[dataset], "laptop")
         assert (laptop.normalize, laptop.discount) == (True, 0.95)
         assert (laptop.alpha, laptop.actor_goals) == (alpha, config.actor_goals)
+
+
+@pytest.mark.parametrize("name", [name for name in AGENTS if name != "gcbc"])
+def test_an_agent_that_acts_alone_sees_far_and_trains_longer(name: str):
+    spec = SPECS["pointmaze-giant-stitch-v0"]
+    follows, alone = (AGENTS[name].configure(spec, "laptop", alone=alone) for alone in (False, True))
+    assert (follows.discount, alone.discount) == (0.95, 0.995)
+    assert alone.training.steps > follows.training.steps
+    assert (alone.hidden, alone.normalize) == (follows.hidden, True)
+    for profile in ("smoke", "paper"):
+        assert AGENTS[name].configure(spec, profile, alone=True) == AGENTS[name].configure(spec, profile)
+
+
+def test_every_agent_has_a_page_that_names_its_losses():
+    pages = Path(__file__).parents[2] / "docs" / "agents"
+    for name, agent in AGENTS.items():
+        page, losses = (pages / f"{name}.md").read_text(), [key for key in vars(agent) if key.endswith("_loss")]
+        assert all(f"`{agent.__name__}.{loss}`" in page for loss in losses)
+        assert f"]({name}.md)" in (pages / "README.md").read_text()
 
 
 def test_a_dataset_sets_any_field_of_an_agent_by_its_path():

@@ -189,6 +189,16 @@ def test_folders_remember_what_they_were_trained_on(folders: dict[str, Path]):
     assert (alone.following, alone.search) == (None, None)
 
 
+def test_an_agent_trained_to_follow_plans_does_not_pass_for_one_that_acts_alone(tmp_path: Path):
+    """At the profile where the two differ, rows of the one say where its settings are not those of the other."""
+    controller = train_model("gciql", DATA, profile="laptop", steps=1, folder=tmp_path / "controller")
+    alone = train_model("gciql", DATA, profile="laptop", steps=1, folder=tmp_path / "alone", alone=True)
+    found, own = (Recipe.from_dict(subject_of(agent).recipe).overrides for agent in (controller, alone))
+    assert own == {"agent.training.steps": 1}
+    assert found == own | {"agent.discount": 0.95}
+    assert train_model("hiql", DATA, profile="laptop", steps=1, folder=tmp_path / "hiql").config.discount == 0.99
+
+
 def test_settings_that_are_not_those_of_acting_are_named(folders: dict[str, Path]):
     for path, message in {
         "planner.waypoints": "'planner.waypoints' is not a setting of how plans are followed or searched for",

@@ -72,6 +72,18 @@ def differing(run: Run, other: Run) -> set[str]:
 # --------------------------------------------------------------------------------------------------------------- keys
 
 
+def test_an_agent_alone_learns_from_augmented_data_or_from_both(home: Path):
+    both = Recipe("synther", None, "gciql", {"data.keep_recorded": True})
+    alone = Run(toy.ID, Recipe("synther", None, "gciql"), "smoke")
+    line = Pipeline(replace(alone, recipe=both))
+    assert differing(alone, line.run) == {"agent", "evaluate"}
+    line.augment.run()
+    assert (len(line.augment.data), len(line.training_data)) == (200, 200 + toy.EPISODES)
+    assert line.training_data.meta == line.augment.data.meta
+    assert line.training_data.rows == 400 + line.data.rows
+    assert len(Pipeline(alone).training_data) == 200
+
+
 @pytest.mark.mujoco
 @pytest.mark.parametrize("dataset", [toy.ID, MAZE])
 def test_looking_makes_nothing(dataset: str, home: Path):

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from scots.agents import AGENTS
@@ -25,6 +26,7 @@ def test_an_override_reaches_its_part_and_no_other():
     plain = SCOTS.resolve(SPEC, "smoke")
     overrides = {
         "augmenter": ("stitching.novelty_weight", 4.0),
+        "data": ("keep_recorded", True),
         "planner": ("high.depth", 2),
         "agent": ("discount", 0.5),
         "following": ("lookahead", 3),
@@ -35,6 +37,24 @@ def test_an_override_reaches_its_part_and_no_other():
         assert changed == replace(plain, **{part: getattr(plain, part).replace_at(path, value)})
         assert changed != plain
     assert SCOTS.overrides == {}
+
+
+def test_an_agent_without_a_planner_has_settings_to_act_alone():
+    for planner, alone in ((None, True), ("hd", False)):
+        agent = Recipe(None, planner, "crl").resolve(POINT, "laptop").agent
+        assert agent == AGENTS["crl"].configure(POINT, "laptop", alone=alone)
+    assert agent.discount == 0.95
+
+
+def test_recorded_episodes_beside_the_augmented_ones_are_a_setting():
+    recipe = Recipe("synther", None, "hiql")
+    assert not recipe.resolve(POINT, "laptop").data.keep_recorded
+    both = recipe.replace_at("data.keep_recorded", True)
+    assert both.resolve(POINT, "laptop").data.keep_recorded
+    assert both.normalized(POINT, "laptop") == both != recipe
+    assert recipe.replace_at("data.keep_recorded", False).normalized(POINT, "laptop") == recipe
+    with pytest.raises(BadInput, match=r"'data.keep_recorded' has no effect without an augmenter"):
+        Recipe(None, None, "hiql", {"data.keep_recorded": True})
 
 
 def test_recipes_survive_json():
@@ -115,7 +135,11 @@ def test_overrides_are_checked_when_they_are_resolved(path: str, value: Any, mes
 @pytest.mark.parametrize(
     ("recipe", "path", "message"),
     [
-        (SCOTS, "learner.depth", "'learner.depth' is not a setting of augmenter, planner, agent, following, search"),
+        (
+            SCOTS,
+            "learner.depth",
+            "'learner.depth' is not a setting of augmenter, data, planner, agent, following, search",
+        ),
         (SCOTS, "beta", "no field 'beta'"),
         (Recipe("scots", None, "crl"), "following.lookahead", "'following.lookahead' has no effect without a planner"),
         (Recipe("scots", None, "crl"), "search.candidates", "'search.candidates' has no effect without a planner"),
@@ -160,6 +184,9 @@ def test_every_column_of_every_table_becomes_configs(name: str, profile: str):
         recipe, spec = run.recipe, SPECS[run.dataset]
         settings = recipe.resolve(spec, profile)
         assert recipe.normalized(spec, profile) == recipe
+        if recipe.planner is None:
+            assert settings.following is None
+            continue
         assert recipe.agent == spec.at(profile).controller
         changes = {path.partition(".")[2]: v for path, v in recipe.overrides.items() if path.startswith("following.")}
         assert settings.following == PlanFollowing.configure(spec, profile).replace_all(changes)
@@ -184,6 +211,24 @@ def test_columns_differ_by_what_their_names_say():
     gsc, cd, long = (run.recipe for run in TABLES["composition"].runs([POINT.id], columns))
     assert (gsc, cd) == (Recipe("scots", "gsc", "gciql"), Recipe(None, "cd", "gciql"))
     assert long.resolve(POINT, "laptop").planner.span == 497
+
+
+def test_the_table_of_agents_has_each_on_recorded_generated_and_stitched_data():
+    found = {
+        column: TABLES["gcrl"].recipe(column, "antmaze-large-explore-v0", "laptop") for column in TABLES["gcrl"].columns
+    }
+    assert {column: (recipe.augmenter, recipe.planner, recipe.agent) for column, recipe in found.items()} == {
+        f"{agent}{suffix}": (augmenter, None, agent.lower())
+        for agent in ("GCIQL", "CRL", "HIQL")
+        for suffix, augmenter in (("", None), ("+SynthER", "synther"), ("+SCoTS", "scots"))
+    } | {"QRL": (None, None, "qrl")}
+    averages = {
+        column: np.mean([int(row[column].partition("±")[0]) for row in TABLES["gcrl"].published.values()])
+        for column in ("GCIQL+SynthER", "CRL+SCoTS", "HIQL", "HIQL+SCoTS")
+    }
+    assert averages == pytest.approx(  # as the paper prints them
+        {"GCIQL+SynthER": 13.9, "CRL+SCoTS": 27.9, "HIQL": 36.4, "HIQL+SCoTS": 73.4}, abs=0.051
+    )
 
 
 def test_published_numbers_are_those_of_columns():

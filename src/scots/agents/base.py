@@ -123,7 +123,7 @@ ALONE: dict[str, dict[str, Any]] = {
     "laptop": {  # values must reach across the maze: the published discount, and longer training
         "hidden": (256, 256, 256),
         "normalize": True,
-        "training": TrainingConfig(steps=50_000, batch_size=512, learning_rate=1e-3, schedule="cosine", warmup=200),
+        "training": TrainingConfig(steps=50_000, batch_size=256, learning_rate=1e-3, schedule="cosine", warmup=200),
     },
 }
 """The same for an agent that acts by itself, where that differs."""

@@ -218,6 +218,7 @@ _MINUTES: dict[Body, dict[str, float]] = {
     "point": {"collect": 2, "augment": 14, "search": 1, "planner": 35, "agent": 5, "evaluate": 10},
     "ant": {"collect": 6, "augment": 45, "search": 2, "planner": 30, "agent": 8, "evaluate": 15},
 }
+_MINUTES_OF: dict[str, float] = {"augment synther": 30, "agent alone": 20}  # estimated from their operations
 
 
 def maze_collection(body: Body, maze: str, kind: Kind) -> CollectionSpec:
@@ -251,7 +252,7 @@ def maze_spec(collection: CollectionSpec) -> DatasetSpec:
         actor_goals=GoalMix(current=0.0, trajectory=0.0, random=1.0, geometric=False) if kind == "explore" else None,
         ours=_WHEN_LATE | (_OUR_ANTS[kind] if body == "ant" else {}),
         reference_limit=_REFERENCE_LIMITS.get((body, maze, kind), REGISTERED_LIMIT),
-        minutes=_MINUTES[body],
+        minutes=_MINUTES[body] | _MINUTES_OF,
     )
 
 

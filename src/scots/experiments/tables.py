@@ -89,6 +89,12 @@ def _with(overrides: dict[str, Any], recipe: _RecipeFor = _scots) -> _RecipeFor:
     return lambda spec: replace(recipe(spec), overrides=overrides)
 
 
+def _alone(agent: str, augmenter: str | None = None, keep_recorded: bool = False) -> _RecipeFor:
+    """An agent that acts by itself, on the data as it was recorded or as an augmenter makes it."""
+    overrides = {"data.keep_recorded": True} if keep_recorded else {}
+    return lambda spec: Recipe(augmenter, None, agent, overrides)
+
+
 _SEARCH = {f"search.{name}": value for name, value in SEARCH.to_dict().items()}
 _BY_CLOCK = {"following.replan_every": 50, "following.replan_late": False}
 _ONCE = {"following.replan_every": 0, "following.replan_late": False}
@@ -122,6 +128,19 @@ _REPLANNING = _published("""
     antmaze-large-stitch-v0:    76±2  86±2  92±2  93±1
     antmaze-giant-stitch-v0:    27±4  65±3  84±2  87±2
 """)
+
+_GCRL = _published("""
+    GCIQL GCIQL+SynthER GCIQL+SCoTS CRL CRL+SynthER CRL+SCoTS HIQL HIQL+SynthER HIQL+SCoTS QRL
+    pointmaze-medium-stitch-v0: 21±9 30±3 79±1  0±1  0±0  46±2  74±6  77±4 82±4  80±12
+    pointmaze-large-stitch-v0:  31±2 35±4 26±2  0±0  0±0  39±2  13±6  16±3 67±1  84±15
+    pointmaze-giant-stitch-v0:  0±0  0±0  0±0   0±0  0±0  18±2  0±0   0±0  27±2  50±8
+    antmaze-medium-stitch-v0:   29±6 31±3 35±2  53±6 48±3 65±3  94±1  91±2 94±1  59±7
+    antmaze-large-stitch-v0:    7±2  3±4  7±1   11±2 12±2 19±1  67±5  65±3 91±2  18±2
+    antmaze-giant-stitch-v0:    0±0  0±0  0±0   0±0  0±0  2±1   2±2   0±0  55±5  0±0
+    antmaze-medium-explore-v0:  13±2 12±3 18±3  3±2  3±1  15±3  37±10 45±8 94±1  1±1
+    antmaze-large-explore-v0:   0±0  0±0  0±0   0±0  2±1  19±1  4±5   12±3 77±2  0±0
+""")
+_AUGMENTED = {"": None, "+SynthER": "synther", "+SCoTS": "scots"}
 
 _MAZES = tuple(_PLANNING)
 _LONG_CHUNKS = {"planner.chunk": 32, "planner.overlap": 11, "planner.stride": 16}
@@ -198,6 +217,30 @@ TABLES: dict[str, ResultTable] = {
         {f"SCoTS, {steps}": _with({"following.lookahead": steps}) for steps in (5, 10, 15, 20, 25)},
         {dataset: {} for dataset in ("antmaze-giant-stitch-v0", *_STITCH[:3])},
     ),
+    "gcrl": ResultTable(
+        "Agents that act by themselves, on recorded, SynthER's and stitched data (the paper's Table 2; QRL on recorded "
+        "data is from its Table 1)",
+        {
+            **{
+                f"{agent}{suffix}": _alone(agent.lower(), augmenter)
+                for agent in ("GCIQL", "CRL", "HIQL")
+                for suffix, augmenter in _AUGMENTED.items()
+            },
+            "QRL": _alone("qrl"),
+        },
+        _GCRL,
+    ),
+    "gcrl_data": ResultTable(
+        "The same with recorded episodes beside the augmented data, where SynthER's transitions are in the TD terms "
+        "only (beyond the paper, which does not say)",
+        {
+            f"{agent}{suffix}{', both' if both else ''}": _alone(agent.lower(), augmenter, keep_recorded=both)
+            for agent in ("GCIQL", "HIQL")
+            for suffix, augmenter in _AUGMENTED.items()
+            for both in ((False, True) if augmenter else (False,))
+        },
+        {dataset: {} for dataset in _MAZES},
+    ),
 }
 
 
@@ -223,13 +266,20 @@ def work_list(runs: Sequence[Run]) -> str:
         pipeline = Pipeline(run)
         for name in pipeline.pending():
             key = pipeline.stages[name].key() if name in pipeline.stages else run.to_json()
-            minutes = pipeline.spec.minutes.get(name) if run.profile == "laptop" else None
+            minutes = _expected_minutes(pipeline, name) if run.profile == "laptop" else None
             work.setdefault(f"{name} {key}", (_describe(pipeline, name), minutes))
     if not work:
         return "nothing is left to do"
     lines = [f"{_minutes(minutes):>8}  {words}" for words, minutes in work.values()]
     total = sum(minutes or 0 for _, minutes in work.values())
     return "\n".join([*lines, f"{_minutes(total or None):>8}  in all, on two cores"])
+
+
+def _expected_minutes(pipeline: Pipeline, stage: str) -> float | None:
+    """How long a stage should take; an agent trains longer to act alone, and each augmenter takes its own time."""
+    recipe = pipeline.recipe
+    known = {"agent": "agent" if recipe.planner else "agent alone", "augment": f"augment {recipe.augmenter}"}
+    return pipeline.spec.minutes.get(known.get(stage, stage), pipeline.spec.minutes.get(stage))
 
 
 def _describe(pipeline: Pipeline, stage: str) -> str:
@@ -241,7 +291,7 @@ def _describe(pipeline: Pipeline, stage: str) -> str:
     relevant = parts.get(stage, every if stage == "evaluate" else ())
     changes = [f"{path} {value}" for path, value in recipe.overrides.items() if path.partition(".")[0] in relevant]
     words = [run.dataset, f"{stage} {made.get(stage) or ''}".strip()]
-    if stage in ("planner", "evaluate"):
+    if stage in ("planner", "evaluate") or (stage == "agent" and recipe.planner is None):
         words.append(f"on {recipe.augmenter or 'recorded'} data")
     return " · ".join([*words, *changes, *([f"seed {run.seed}"] if stage == "evaluate" else [])])
 
