@@ -220,11 +220,13 @@ class Evaluate:
     max_steps: OptionalCount = None
     """Steps of an episode (default: OGBench's limit and that of the paper's reference code; what an own maze needs)."""
     replan: int | None = None
-    """Environment steps between plans; 0 plans only once (default: as the reference code for the dataset)."""
+    """Environment steps between plans; 0 replans only when late (default: 0, or 50 at profile paper)."""
     lookahead: int | None = None
-    """Plan steps from one subgoal to the next (default: as the reference code for the dataset)."""
+    """Plan steps from one subgoal to the next (default: as the settings for the dataset say)."""
+    oracle_path: bool = False
+    """Have an agent follow the shortest path over the true map: the most that any planner can reach with it."""
     candidates: int | None = None
-    """Candidates of plan search; 1 follows plans as they are drawn (default: as the planner's profile says)."""
+    """Candidates of plan search (default: 1, which follows plans as they are drawn)."""
     set: tuple[str, ...] = ()
     """Any other setting of how plans are followed or searched for: PATH=VALUE, such as search.bisect=false."""
     seed: Seed = 0
@@ -243,7 +245,7 @@ class Evaluate:
         from scots.core.files import append_rows
         from scots.envs import tasks_of
         from scots.evaluation.results import evaluate
-        from scots.experiments.models import load_model, subject_of
+        from scots.experiments.models import load_model, oracle_for, subject_of
         from scots.experiments.pipeline import EPISODES
         from scots.reporting import rollouts
         from scots.reporting.maps import save_figure
@@ -252,7 +254,9 @@ class Evaluate:
         if self.video:
             rollouts.video_writer(self.video)  # or say now that it cannot be written
         agent = load_model(self.controller) if self.controller else None
-        subject = subject_of(load_model(self.model), agent, self.dataset, self._changes())
+        model = load_model(self.model)
+        planner, agent = (oracle_for(model), model) if self.oracle_path else (model, agent)
+        subject = subject_of(planner, agent, self.dataset, self._changes())
         tasks = tasks_of(subject.meta, self.tasks)
         limits = subject.step_limits if self.max_steps is None else (self.max_steps,)
         options: dict[str, Any] = {"limits": limits, "seed": self.seed, "workers": self.workers}

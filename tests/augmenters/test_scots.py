@@ -202,8 +202,9 @@ def test_a_plain_script_without_a_main_guard_works(tmp_path: Path):
 def test_too_short_data_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     short = toy.make(episodes=3)
     Trajectories(short.observations, np.arange(0, 100, 9)).save(tmp_path / "short.npz")
-    assert main(["augment", str(tmp_path / "short.npz"), "--out", str(tmp_path / "a.npz"), "--profile", "smoke"]) == 2
-    assert "26 states" in capsys.readouterr().err
+    words = ["augment", str(tmp_path / "short.npz"), "--out", str(tmp_path / "a.npz"), "--profile", "smoke"]
+    assert main([*words, "--segment", "26"]) == 2
+    assert "a segment needs 26 states, but the longest episode has 9" in capsys.readouterr().err
 
 
 def test_configs_follow_the_dataset():

@@ -24,7 +24,7 @@ from scots.datasets import toy
 from scots.envs import tasks_of
 from scots.evaluation.control import GoalController, PlanFollowing
 from scots.evaluation.results import EvalResult, evaluate
-from scots.experiments.models import build_controller, load_model, subject_of, train_model
+from scots.experiments.models import build_controller, load_model, oracle_for, subject_of, train_model
 from scots.experiments.recipe import Recipe
 from scots.models.training import Model
 from scots.planners import PLANNERS
@@ -417,6 +417,30 @@ def test_commands(folders: dict[str, Path], tmp_path: Path, capsys: pytest.Captu
     rows = [EvalResult.from_dict(json.loads(line)) for line in files["rows.jsonl"].read_text().splitlines()]
     assert [row.task for row in rows] == [1, 2, 3, 4, 5]
     assert {row.following["replan_every"] for row in rows} == {7}
+
+
+def test_an_agent_follows_the_shortest_path_over_the_true_map(
+    folders: dict[str, Path], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    words = [
+        "evaluate",
+        str(folders["gciql"]),
+        "--oracle-path",
+        "--episodes",
+        "1",
+        "--max-steps",
+        "5",
+        "--workers",
+        "1",
+    ]
+    assert main(words) == 0
+    assert "within 5" in capsys.readouterr().out
+    agent = load_model(folders["gciql"])
+    subject = subject_of(oracle_for(agent), agent)
+    assert (subject.recipe["augmenter"], subject.recipe["planner"]) == (None, "oracle")
+    agent.meta = replace(agent.meta, dataset=None)
+    with pytest.raises(BadInput, match="does not know its dataset"):
+        oracle_for(agent)
 
 
 def test_the_work_of_a_table_is_listed(capsys: pytest.CaptureFixture[str]):

@@ -23,7 +23,7 @@ from scots.core.errors import BadInput
 from scots.core.locks import locked
 from scots.data.support import Support
 from scots.data.trajectories import Array, Meta, Trajectories
-from scots.datasets.loading import known_meta
+from scots.datasets.loading import known_meta, load
 from scots.datasets.specs import DatasetSpec, spec_of, spec_of_meta
 from scots.evaluation.control import Controller, GoalController, PlanFollowing, SubgoalController
 from scots.evaluation.results import Subject
@@ -33,6 +33,7 @@ from scots.models.training import NO_LIMITS, Limits, Model, identity, read_descr
 from scots.planners import PLANNERS
 from scots.planners.base import BridgingPlanner, Planner, PlannerModel
 from scots.planners.search import PlanSearch, SearchConfig, SearchingPlanner, WholePlanSearch
+from scots.planners.shortest_path import OraclePath, ShortestPathConfig
 
 # ------------------------------------------------------------------------------------------------------------- search
 
@@ -239,6 +240,17 @@ def build_controller(
     elif parts is not None:
         planner.encoder = parts.encoder
     return SubgoalController(plans, agent, following, planner.columns, agent.passage)
+
+
+def oracle_for(agent: Model) -> PlannerModel:
+    """A planner that knows the true map, at the pace of the data that an agent learned from."""
+    if agent.meta.dataset is None:
+        raise BadInput(f"the {type(agent).__name__} does not know its dataset, so no map is known")
+    data = load(agent.meta.dataset)
+    planner = OraclePath.for_data(ShortestPathConfig(), data)
+    planner.meta, planner.data_fingerprint = data.meta, data.fingerprint()
+    planner.profile, planner.seed = agent.profile, agent.seed
+    return planner
 
 
 def subject_of(
