@@ -72,9 +72,9 @@ def demo_document(pipelines: dict[str, Pipeline], rows: dict[str, list[EvalResul
     pictures = write_figures(data, aug, found, folder)
     lead = (
         f"{len(data):,} recorded episodes of {data.lengths[0] - 1} steps each, stitched into {len(aug):,} trajectories "
-        f"of {aug.lengths[0] - 1:,} steps, and what a planner learns from the one and from the other: the same network, "
-        "training steps and controller, one plan at a time, no search. All of it was made by the command that made this "
-        "page, on the machine it ran on."
+        f"of {aug.lengths[0] - 1:,} steps, and what a planner learns from the one and from the other: the same "
+        "network, training steps and controller, one plan at a time, no search. All of it was made by the command that "
+        "made this page, on the machine it ran on."
     )
     intro = Paragraph("The same with your own data, or the paper's tables in full:")
     sections = [
