@@ -61,7 +61,7 @@ class Augment:
     profile: Profile = field(default_factory=default_profile)
     """Scale: seconds, under an hour on two cores, or the paper's own (a GPU)."""
     trajectories: OptionalCount = None
-    """Trajectories to make (default: about 5 million states in all); validation gets a tenth more."""
+    """Trajectories to make (default: about 5 million states, fewer for little own data); validation gets a tenth."""
     stitches: int | None = None
     """Segments per trajectory (default: 80 for giant mazes and explore data, else 40)."""
     segment: int | None = None

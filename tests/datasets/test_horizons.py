@@ -11,7 +11,7 @@ from scots.augmenters import AUGMENTERS
 from scots.data.support import Support
 from scots.data.trajectories import Meta, Trajectories, offsets_from_lengths
 from scots.datasets import toy
-from scots.datasets.horizons import longest_path, path_steps, plan_waypoints, segment_states
+from scots.datasets.horizons import augmented_states, longest_path, path_steps, plan_waypoints, segment_states
 from scots.datasets.specs import SPECS, custom_collection, spec_of, spec_of_meta
 from scots.envs.maze import parse_maze
 from scots.planners import PLANNERS
@@ -93,6 +93,21 @@ def test_own_data_gets_trajectories_and_plans_that_reach_across_it():
     planner = PLANNERS["hd"].configure(spec, config.stitching.states, "laptop")
     assert (config.stitching.segment, planner.stride) == (21, 20)
     assert config.stitching.states > planner.horizon > 700
+
+
+@pytest.mark.parametrize(("rows", "states"), [(10, 500_000), (11_530, 1_153_000), (10**6, 5_000_000)])
+def test_a_hundred_states_are_stitched_for_every_recorded_one_but_no_more_than_published(rows: int, states: int):
+    assert augmented_states(rows) == states
+
+
+def test_little_own_data_makes_fewer_trajectories_and_published_data_as_many_as_before():
+    own = spec_of(replace(toy.make(300), meta=Meta(position=(0, 1))))
+    assert own.augmented_states == 100 * 300 * 33
+    assert "about 990,000 states in all" in own.summary()
+    config = AUGMENTERS["scots"].configure(own, "laptop")
+    assert config.trajectories * (config.stitching.states - 1) == pytest.approx(990_000, rel=0.01)
+    giant = AUGMENTERS["scots"].configure(SPECS["pointmaze-giant-stitch-v0"], "laptop")
+    assert giant.trajectories == 2500
 
 
 def test_data_without_a_position_keeps_the_defaults():

@@ -42,8 +42,6 @@ from scots.models.cache import artifact_folder, key_of, load_cached, load_or_tra
 from scots.models.diffusion import SamplingConfig
 from scots.models.training import TrainingConfig
 
-_STATES = 5_000_000  # of an augmented dataset, about [P]
-
 VARIANTS: dict[str, dict[str, Any]] = {
     "paper": {
         "score_scale": "raw",
@@ -97,7 +95,7 @@ class Scots(Augmenter):
         choices = {"min_displacement": spec.min_displacement} | VARIANTS[self.variant]
         stitching = StitchingConfig(segment=spec.segment, stitches=spec.stitches, **choices)
         config = ScotsConfig(
-            trajectories=_STATES // (stitching.states - 1),
+            trajectories=max(1, spec.augmented_states // (stitching.states - 1)),
             embedding=TemporalDistanceConfig(discount=spec.discount),
             stitching=stitching,
         )

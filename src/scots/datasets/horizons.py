@@ -17,7 +17,10 @@ from scots.data.support import Support
 from scots.data.trajectories import Array, Trajectories
 
 SEGMENT_STEPS = 25  # of a segment, the paper's H - 1
+AUGMENTED_STATES = 5_000_000  # of an augmented dataset, about [P]
 _MIN_SEGMENT_STEPS = 2
+_MIN_AUGMENTED_STATES = 500_000
+_STATES_PER_ROW = 100  # stitched states for every recorded one: the published datasets have 1 to 5
 _MAX_GAPS = 80  # between the waypoints of a plan
 _MIN_GAPS = 4
 _SPARE = 1.25  # plans are longer than the longest path by this factor: nobody drives it in a straight line
@@ -33,6 +36,11 @@ def segment_states(lengths: Array) -> int:
     rows = np.cumsum(ordered)
     usual = int(ordered[np.searchsorted(rows, rows[-1] / 4)])
     return 1 + max(_MIN_SEGMENT_STEPS, min(SEGMENT_STEPS, (usual - 1) // 2))
+
+
+def augmented_states(rows: int) -> int:
+    """States to stitch from so many recorded ones: as in the paper, or fewer where that would only repeat them."""
+    return min(AUGMENTED_STATES, max(_MIN_AUGMENTED_STATES, _STATES_PER_ROW * rows))
 
 
 def plan_waypoints(path_steps: float, stride: int) -> int:

@@ -19,7 +19,14 @@ from scots.core.config import Config
 from scots.core.errors import BadInput
 from scots.data.trajectories import GoalMix, Meta, Trajectories
 from scots.datasets import toy
-from scots.datasets.horizons import SEGMENT_STEPS, path_steps, plan_waypoints, segment_states
+from scots.datasets.horizons import (
+    AUGMENTED_STATES,
+    SEGMENT_STEPS,
+    augmented_states,
+    path_steps,
+    plan_waypoints,
+    segment_states,
+)
 from scots.envs.maze import MAZES, Maze, maze_of
 from scots.envs.toy import EPISODE_STATES
 
@@ -94,6 +101,7 @@ class DatasetSpec(Config):
     segment: int = 1 + SEGMENT_STEPS  # H, states of a segment [P]
     discount: float = 0.99  # gamma of the embedding and of the agents [S, O]
     stitches: int = 40  # segments per stitched trajectory [S]
+    augmented_states: int = AUGMENTED_STATES  # of all stitched trajectories together, about [P]
     min_displacement: float | None = None  # between the ends of a segment, in units of the position columns [S]
     # planning
     waypoints: int | None = None  # of a plan, start and goal included [S]; None: as many as an episode has room for
@@ -138,6 +146,8 @@ class DatasetSpec(Config):
         """The settings that were derived, with the reasons."""
         episodes = f"episodes of about {self.episode_states} states, {self.columns} columns"
         segments = f"segments of {self.segment} states, {self.stitches} to a trajectory"
+        if self.augmented_states < AUGMENTED_STATES:
+            segments += f", about {self.augmented_states:,} states in all"
         if self.path_steps is None:
             return f"{episodes}; {segments}; plans as long as an episode; discount {self.discount}"
         plans = f"plans of {self.waypoints} waypoints, {self.segment - 1} steps apart"
@@ -308,8 +318,8 @@ def spec_of_meta(meta: Meta, columns: int, episode_states: int) -> DatasetSpec:
 
 def _derived(data: Trajectories, spec: DatasetSpec) -> DatasetSpec:
     """Lengths of segments, trajectories and plans that are measured on the data itself."""
-    segment = segment_states(data.lengths)
-    return replace(spec, segment=segment).with_path(path_steps(data, segment))
+    segment, states = segment_states(data.lengths), augmented_states(data.rows)
+    return replace(spec, segment=segment, augmented_states=states).with_path(path_steps(data, segment))
 
 
 def _longest_way(meta: Meta) -> float:
