@@ -35,6 +35,7 @@ bench: $(INSTALLED)  ## speed as ratios, each measured within one run; --smoke r
 	$(BIN)/python benchmarks/training.py
 	$(BIN)/python benchmarks/scaling.py
 	$(BIN)/python benchmarks/evaluation.py
+	$(BIN)/python benchmarks/composition.py
 
 golden: $(INSTALLED)  ## record new golden values; say why in the commit
 	$(BIN)/python tests/golden/test_golden.py

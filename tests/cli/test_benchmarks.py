@@ -45,6 +45,10 @@ PROMISED = {
         r"evaluation: 4 episodes, \d reached their goal; 4 of 4 outcomes are the same",
         r"plain loop \d+\.\d s, batched \d+\.\d s: \d+\.\dx \(target 5x\)",
     ],
+    "composition": [
+        rf"{name}: 3 plans of 3 chunks, \d+ network calls together .*one at a time .*: ratio \d+\.\d \(target"
+        for name in ("cd, interleaved", "cd, parallel", "gsc")
+    ],
     "plans": [
         rf'"study": "{study}", .*"variant": "{re.escape(variant)}", .*"clean_pairs": [01]\.\d+, "clean_tasks": \[.*\], '
         r'"positions_in_walls": [01]\.\d+, "commit": ".+", "date": "20.+"'

@@ -135,6 +135,28 @@ def test_a_key_changes_with_what_decides_the_stage_and_nothing_else(change: dict
     assert differing(run, replace(run, **change)) == stages
 
 
+def test_planners_of_chunks_share_their_training(home: Path):
+    """CD and GSC differ in the evaluation alone, and have an embedding where the distance decides their plans."""
+    cd, gsc = (replace(RUN, recipe=Recipe(None, name, "gciql", {"planner.chunks": None})) for name in ("cd", "gsc"))
+    assert differing(cd, gsc) == {"evaluate"}
+    assert [Pipeline(run).planner.folder for run in (cd, gsc)] == [Pipeline(cd).planner.folder] * 2
+    assert list(Pipeline(cd).stages) == ["planner", "agent", "search"]
+    fixed = replace(RUN, recipe=Recipe(None, "cd", "gciql"))
+    assert list(Pipeline(fixed).stages) == ["planner", "agent"]
+
+
+@pytest.mark.slow
+def test_composed_plans_are_evaluated_from_their_distances(home: Path):
+    """The second run finds all that the first has trained; rows say what planning cost."""
+    cd, gsc = (replace(RUN, recipe=Recipe(None, name, "gciql", {"planner.chunks": None})) for name in ("cd", "gsc"))
+    first = Pipeline(cd).rows()
+    assert Pipeline(gsc).pending() == ["evaluate"]
+    for rows, planner in ((first, "cd"), (Pipeline(gsc).rows(), "gsc")):
+        assert {row.recipe["planner"] for row in rows} == {planner}
+        assert rows[0].planning["plans"] >= 10
+        assert rows[0].planning["network_calls"] >= 4 * rows[0].planning["calls"]
+
+
 @pytest.mark.mujoco
 def test_collecting_changes_no_key(home: Path, monkeypatch: pytest.MonkeyPatch):
     """What a file would say of itself before it is there is what it says then."""

@@ -326,15 +326,15 @@ def test_turning_plans_take_the_short_way_round():
 
 
 def test_the_number_of_chunks_follows_from_the_distance():
-    """1.2 positions for each step of distance: chunks of 8, each after the first adding 5."""
+    """Half as many positions again as steps of distance: chunks of 8, each after the first adding 5."""
     model = planner(config=replace(CONFIG, chunks=None))
     model.encoder = Steps()
-    distances = np.array([0, 6.6, 6.7, 10.8, 10.9, 15, 1e6])
+    distances = np.array([0, 5.3, 5.4, 8.6, 8.7, 12, 1e6])
     ends = np.zeros((len(distances), 2, 2), np.float32)
     ends[:, 1, 0] = distances
     assert model.chunk_counts(ends).tolist() == [1, 1, 2, 2, 3, 3, 20]
     for count, distance in zip((1, 2, 2, 3), distances[1:5], strict=True):
-        assert model.config.positions(count) >= 1.2 * distance
+        assert model.config.positions(count) >= 1.5 * distance
     strided = planner(config=replace(CONFIG, chunks=None, stride=2))
     strided.encoder = Steps()
     assert strided.chunk_counts(2 * ends).tolist() == [1, 1, 2, 2, 3, 3, 20]
@@ -466,11 +466,16 @@ def test_chunks_are_no_longer_than_episodes():
     spec = spec_of(DATA)
     for profile in ("smoke", "laptop", "paper"):
         config = CompositionalDiffuser.configure(spec, 33, profile)
-        assert config.span <= 33
+        assert 20 <= config.span <= 33
         assert config.chunk % config.granularity == 0
+        assert config.chunk / 3 < config.overlap < config.chunk / 2
+        assert config.front_padding < config.span / 2
         CompositionalDiffuser.for_data(replace(config, width=8, multipliers=config.multipliers[:2]), DATA)
-    with pytest.raises(BadInput, match="episodes of 5 states are too short"):
-        CompositionalDiffuser.configure(spec, 5, "laptop")
+    assert CompositionalDiffuser.configure(spec, 60, "laptop").stride == 3
+    with pytest.raises(BadInput, match="episodes of 3 states are too short to plan with; 4 are needed"):
+        CompositionalDiffuser.configure(spec, 3, "laptop")
+    with pytest.raises(BadInput, match="episodes of 7 states are too short to plan with; 8 are needed"):
+        CompositionalDiffuser.configure(spec, 7, "paper")
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ together: `cd` conditions each on its neighbours (Luo et al., 2025), `gsc` avera
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -25,8 +26,8 @@ from scots.core.errors import BadInput
 from scots.data.trajectories import Array, Normalizer, Trajectories
 from scots.datasets.specs import DatasetSpec
 from scots.models import diffusion
-from scots.models.diffusion import Prediction, SamplingConfig, Schedule, SolverStep
-from scots.models.nets import Scale, feature_sizes, fourier_features
+from scots.models.diffusion import Prediction, SamplingConfig, Schedule, SolverStep, TimeDensity
+from scots.models.nets import Scale, feature_sizes, fourier_features, mlp
 from scots.models.training import EMA, Batch, TrainingConfig
 from scots.models.unet import SequenceEncoder, TemporalUnet
 from scots.planners.base import Plan, PlannerModel
@@ -34,7 +35,8 @@ from scots.planners.base import Plan, PlannerModel
 POSITIONS_PER_CALL = 16384  # in one network call: bounds memory, and larger batches are no faster on a CPU
 BLEND_RATE = 2.0  # of the exponential that fades one chunk into the next
 _FLAG_WIDTH = 32  # columns of the condition that say whether an end is inpainted
-_SLACK = 1.2  # steps of a plan for each step of temporal distance: plans are not all straight
+_SLACK = 1.5  # steps of a plan for each of temporal distance, which falls short of the recorded steps by up to a fifth
+_FEWEST_POSITIONS = 4  # of a chunk
 _MOST_CHUNKS = 20  # a distance that asks for more is not to be trusted
 
 
@@ -53,8 +55,10 @@ class ChunkConfig(Config):
     overlap_multipliers: tuple[int, ...] = (1, 2, 3, 4)
     overlap_features: int = 256
     frequencies: int = 0  # of Fourier features of each position; 0: none
+    condition_width: int = 0  # of an MLP of all that a chunk is told, its ends included; 0: each layer has its own
     schedule: Schedule = "cosine"
     prediction: Prediction = "x0"
+    time_density: TimeDensity = "uniform"  # of the diffusion times that it is trained at
     unconditioned: float = 0.2  # share of sides that training tells nothing of; the others are half overlap, half end
     lag: float = 1 / 512  # diffusion time by which overlaps are up to ahead of their chunk, in training
     front_padding: int = 64  # steps for which a training window may wait at the begin of its episode
@@ -96,7 +100,11 @@ class ChunkConfig(Config):
 
 
 class ChunkDenoiser(nn.Module):
-    """A temporal U-Net of noisy chunks, conditioned on the noisy overlaps with both neighbours."""
+    """A temporal U-Net of noisy chunks, conditioned on the noisy overlaps with both neighbours.
+
+    As published, every residual block has an MLP of the whole condition. With `condition_width` there is one for all of
+    them, which is told the inpainted ends too: it costs little, and leaves only the drawing to a narrow U-Net.
+    """
 
     def __init__(self, config: ChunkConfig, columns: int) -> None:
         super().__init__()
@@ -104,15 +112,16 @@ class ChunkDenoiser(nn.Module):
         own_time = (config.overlap_width, 4 * config.overlap_width, config.overlap_width)
         encoder = features, config.overlap, config.overlap_width, config.overlap_multipliers, own_time
         self.overlaps = nn.ModuleList(SequenceEncoder(*encoder, config.overlap_features) for _ in range(2))
-        condition = 2 * (config.overlap_features + _FLAG_WIDTH)
+        condition, width = 2 * (config.overlap_features + _FLAG_WIDTH), config.condition_width
+        self.condition = mlp((condition + 2 * features, *[width] * 3)) if width else None
         self.net = TemporalUnet(
             columns,
             config.width,
             config.multipliers,
             config.time_sizes,
             context=features - columns,
-            condition=condition,
-            condition_hidden=2 * (config.time_sizes[-1] + condition),
+            condition=width or condition,
+            condition_hidden=0 if width else 2 * (config.time_sizes[-1] + condition),
         )
 
     def forward(
@@ -129,14 +138,19 @@ class ChunkDenoiser(nn.Module):
         On both sides: the overlap (B, 2, O, D) with its own time (B, 2), whether it is to be used (B, 2), and whether
         the end of the chunk is inpainted (B, 2).
         """
-        sides = [
+        positions = fourier_features(chunk, self.frequencies)
+        told = [
             encoder(fourier_features(overlaps[:, side], self.frequencies), overlap_times[:, side])
             * has_overlap[:, side, None]
             for side, encoder in enumerate(self.overlaps)
         ]
-        flags = is_inpainted.to(chunk.dtype).repeat_interleave(_FLAG_WIDTH, dim=1)
-        context = fourier_features(chunk, self.frequencies)[..., chunk.shape[-1] :]
-        return self.net(chunk, time, context, torch.cat([*sides, flags], dim=-1))
+        told.append(is_inpainted.to(chunk.dtype).repeat_interleave(_FLAG_WIDTH, dim=1))
+        if self.condition is None:
+            condition = torch.cat(told, dim=-1)
+        else:
+            ends = positions[:, [0, -1]] * is_inpainted[..., None]
+            condition = self.condition(torch.cat([*told, ends.flatten(1)], dim=-1))
+        return self.net(chunk, time, positions[..., chunk.shape[-1] :], condition)
 
 
 @dataclass(eq=False)
@@ -226,29 +240,31 @@ class ChunkPlanner(PlannerModel):
         return {"chunk": torch.from_numpy(data.positions[rows])}
 
     def loss(self, batch: Batch, generator: torch.Generator) -> tuple[Tensor, dict[str, Tensor]]:
-        """The denoising error of chunks that are told an end, an overlap or nothing, on either side by chance.
-
-        An overlap has noise of its own, as that of another chunk has.
-        """
+        """The denoising error of chunks that are told an end, an overlap or nothing, on either side by chance."""
         config: ChunkConfig = self.config
         clean = self.scale(batch["chunk"])
-        count, device = len(clean), clean.device
-        time = diffusion.draw_times(count, generator).to(device)
-        noise = torch.randn(clean.shape, generator=generator).to(device)
-        told = torch.rand(count, 2, generator=generator).to(device)
+        time = diffusion.draw_times(len(clean), generator, config.time_density).to(clean.device)
+        noise = torch.randn(clean.shape, generator=generator).to(clean.device)
+        told = torch.rand(len(clean), 2, generator=generator).to(clean.device)
         has_overlap = (told >= config.unconditioned) & (told < (1 + config.unconditioned) / 2)
         is_inpainted = told >= (1 + config.unconditioned) / 2
-        ahead = config.lag * torch.rand(count, 2, generator=generator).to(device)
-        times = (time[:, None] - ahead).clamp(min=diffusion.FIRST_TIME)
-        overlaps = torch.stack([clean[:, : config.overlap], clean[:, -config.overlap :]], dim=1)
-        own = torch.randn(overlaps.shape, generator=generator).to(device)
-        overlaps = diffusion.noised(overlaps.flatten(0, 1), times.flatten(), own.flatten(0, 1), config.schedule)
-        mask = torch.zeros(clean.shape[:2], dtype=torch.bool, device=device)
-        mask[:, 0], mask[:, -1] = is_inpainted[:, 0], is_inpainted[:, 1]
-        noisy = torch.where(mask[..., None], clean, diffusion.noised(clean, time, noise, config.schedule))
-        output = self.net(noisy, time, overlaps.view_as(own), times, has_overlap, is_inpainted)
+        mask = torch.zeros(*clean.shape[:2], 1, dtype=torch.bool, device=clean.device)
+        mask[:, [0, -1], 0] = is_inpainted
+        noisy = torch.where(mask, clean, diffusion.noised(clean, time, noise, config.schedule))
+        overlaps = self._noisy_overlaps(clean, time, generator)
+        output = self.net(noisy, time, *overlaps, has_overlap, is_inpainted)
         error = output - diffusion.target(config.prediction, clean, time, noise, config.schedule)
-        return error.square().masked_fill(mask[..., None], 0.0).mean(), {}
+        return error.square().masked_fill(mask, 0.0).mean(), {}
+
+    def _noisy_overlaps(self, clean: Tensor, time: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """Both overlaps of chunks (B, 2, O, D) with noise of their own, as neighbours have, and their times (B, 2)."""
+        length = self.config.overlap
+        ahead = self.config.lag * torch.rand(len(clean), 2, generator=generator).to(clean.device)
+        times = (time[:, None] - ahead).clamp(min=diffusion.FIRST_TIME)
+        overlaps = torch.stack([clean[:, :length], clean[:, -length:]], dim=1)
+        noise = torch.randn(overlaps.shape, generator=generator).to(clean.device)
+        flat = (overlaps.flatten(0, 1), times.flatten(), noise.flatten(0, 1))
+        return diffusion.noised(*flat, self.config.schedule).view_as(overlaps), times
 
     def ema_copies(self) -> list[tuple[EMA, nn.Module]]:
         """The averaged weights that plan."""
@@ -263,22 +279,26 @@ class ChunkPlanner(PlannerModel):
         ends = np.stack([start, goal], axis=1).astype(np.float32)
         if ends.shape[-1] != self.scale.columns:
             raise BadInput(f"this planner expects {self.scale.columns} position columns, got {ends.shape[-1]}")
-        config: ChunkConfig = self.config
-        counts, candidates = self.chunk_counts(ends), config.candidates
-        noise = torch.zeros(len(ends), candidates, int(counts.max()), config.chunk, self.sizes["position"])
-        for row, (seed, count) in enumerate(zip(seeds, counts.tolist(), strict=True)):
-            shape = (candidates, count, *noise.shape[3:])
-            drawn = Seeds(seed).stream("chunks").standard_normal(shape, dtype=np.float32)
-            noise[row, :, :count] = torch.from_numpy(drawn)
+        counts, candidates = self.chunk_counts(ends), self.config.candidates
+        noise = self._noise(counts, seeds).flatten(0, 1).to(self.device)
         scaled = self.scale(torch.from_numpy(ends).to(self.device)).repeat_interleave(candidates, dim=0)
         repeated = torch.from_numpy(counts).to(self.device).repeat_interleave(candidates)
-        chunks = self.compose(scaled, repeated, noise.flatten(0, 1).to(self.device))
-        errors = overlap_errors(chunks, repeated, config.overlap).view(-1, candidates)
+        chunks = self.compose(scaled, repeated, noise)
+        errors = overlap_errors(chunks, repeated, self.config.overlap).view(-1, candidates)
         best = errors.argmin(dim=1) + candidates * torch.arange(len(ends), device=self.device)
         return [
             Plan(self._positions(own[:count], pair), seed)
             for own, count, pair, seed in zip(chunks[best], counts.tolist(), ends, seeds, strict=True)
         ]
+
+    def _noise(self, counts: Array, seeds: Sequence[int]) -> Tensor:
+        """Noise of all candidates (B, C, N, T, D), that of each plan from its own seed; zeros past its last chunk."""
+        config: ChunkConfig = self.config
+        noise = torch.zeros(len(counts), config.candidates, int(counts.max()), config.chunk, self.sizes["position"])
+        for own, seed, count in zip(noise, seeds, counts.tolist(), strict=True):
+            shape = (config.candidates, count, *noise.shape[3:])
+            own[:, :count] = torch.from_numpy(Seeds(seed).stream("chunks").standard_normal(shape, dtype=np.float32))
+        return noise
 
     def fill_in(self, plans: Sequence[Plan], first: Sequence[int], last: Sequence[int]) -> None:
         """Nothing: plans have all their positions from the start."""
@@ -371,17 +391,16 @@ class ChunkPlanner(PlannerModel):
     @classmethod
     def configure(cls, spec: DatasetSpec, states: int, profile: Profile) -> ChunkConfig:
         """Chunks as published, or as long as episodes of this many states have room for, at the profile's scale."""
-        scaled = SCALES[profile]
-        config = ChunkConfig(**scaled) if profile == "smoke" else replace(ChunkConfig(chunks=spec.chunks), **scaled)
-        room = (states - 1) // config.stride + 1
-        if room < config.chunk:
-            chunk = room // config.granularity * config.granularity
-            if chunk < max(4, config.granularity):
-                least = (max(4, config.granularity) - 1) * config.stride + 1
-                raise BadInput(f"episodes of {states} states are too short to plan with; {least} are needed")
-            overlap = max(1, round(config.overlap / config.chunk * chunk))
-            config = replace(config, chunk=chunk, overlap=overlap)
-        return config
+        config = replace(ChunkConfig(chunks=spec.chunks), **SCALES[profile])
+        if states >= config.span:
+            return config
+        stride = max(1, (states - 1) // (config.chunk - 1))
+        chunk = min(config.chunk, states // config.granularity * config.granularity)
+        if chunk < _FEWEST_POSITIONS:
+            least = max(_FEWEST_POSITIONS, config.granularity)
+            raise BadInput(f"episodes of {states} states are too short to plan with; {least} are needed")
+        shorter = replace(config, stride=stride, chunk=chunk, overlap=round(config.overlap / config.chunk * chunk))
+        return replace(shorter, front_padding=config.front_padding * shorter.span // config.span)
 
 
 def overlap_errors(chunks: Tensor, counts: Tensor, overlap: int) -> Tensor:
@@ -394,7 +413,7 @@ def overlap_errors(chunks: Tensor, counts: Tensor, overlap: int) -> Tensor:
 def blend(chunks: Tensor, overlap: int) -> Tensor:
     """Chunks (N, T, D) as one sequence (L, D): each overlap fades exponentially from the earlier to the later one."""
     share = torch.linspace(0, 1, overlap, dtype=chunks.dtype, device=chunks.device)
-    last = torch.exp(torch.tensor(-BLEND_RATE))
+    last = math.exp(-BLEND_RATE)
     weight = ((torch.exp(-BLEND_RATE * share) - last) / (1 - last))[:, None]  # of the earlier chunk
     joined = chunks[0]
     for chunk in chunks[1:]:
@@ -417,6 +436,7 @@ SCALES: dict[Profile, dict[str, Any]] = {
         "schedule": "linear",
         "prediction": "v",
         "lag": 0.2,
+        "front_padding": 12,
         "candidates": 2,
         "sampling": SamplingConfig(steps=4, order=2),
         "eta": 0.0,
@@ -434,9 +454,11 @@ SCALES: dict[Profile, dict[str, Any]] = {
         "overlap_width": 32,
         "overlap_multipliers": (1, 2),
         "overlap_features": 64,
-        "frequencies": 6,
+        "frequencies": 7,
+        "condition_width": 256,
         "schedule": "linear",
         "prediction": "v",
+        "time_density": "data",
         "lag": 0.2,
         "candidates": 4,
         "sampling": SamplingConfig(steps=10, order=2),
