@@ -289,10 +289,17 @@ class Trajectories:
 
     def window_ends(self, horizon: int) -> Array:
         """How many windows of `horizon` states there are up to the end of each episode (E,); at least one in all."""
-        ends = np.cumsum(np.maximum(self.lengths - horizon + 1, 0))
-        if ends[-1] == 0:
-            raise BadInput(f"no episode has {horizon} states; the longest has {self.lengths.max()}")
-        return ends
+        if horizon not in self._window_ends:
+            ends = np.cumsum(np.maximum(self.lengths - horizon + 1, 0))
+            if ends[-1] == 0:
+                raise BadInput(f"no episode has {horizon} states; the longest has {self.lengths.max()}")
+            self._window_ends[horizon] = ends
+        return self._window_ends[horizon]
+
+    @cached_property
+    def _window_ends(self) -> dict[int, Array]:
+        """What `window_ends` has counted: every batch asks for it, and there may be millions of episodes."""
+        return {}
 
     def numbered_rows(self, horizon: int, ends: Array, numbers: Array) -> Array:
         """First rows of the windows of these numbers, which count in row order (B,)."""
