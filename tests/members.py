@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from scots.agents.base import Agent, sample_transitions
+from scots.agents.base import Agent, gather, sample_rows
 from scots.augmenters.base import Augmenter
 from scots.core.config import Config, Seeds
 from scots.data.trajectories import GoalMix, Meta, Normalizer, Trajectories, concat, offsets_from_lengths
@@ -93,12 +93,11 @@ class Clone(Agent):
         self.actor = GaussianActor(2 * sizes["observation"], config.hidden, sizes["action"])
 
     def batch(self, data, size, rng):
-        arrays = sample_transitions(self.config, data, size, rng)[2]
-        return {name: torch.from_numpy(values) for name, values in arrays.items()}
+        return gather(data, sample_rows(self.config, data, size, rng))
 
     def loss(self, batch, generator):
-        mean = self.actor(self.scale(batch["state"]), self.scale(batch["actor_goal"]))
-        return nn.functional.mse_loss(mean, batch["action"]), {}
+        mean = self.actor(self.scale(batch["actor_state"]), self.scale(batch["actor_goal"]))
+        return nn.functional.mse_loss(mean, batch["actor_action"]), {}
 
 
 @dataclass(frozen=True)
@@ -119,21 +118,20 @@ class Relay(Agent):
         self.low = mlp((2 * sizes["observation"], *config.hidden, sizes["action"]))
 
     def batch(self, data, size, rng):
-        rows, _, arrays = sample_transitions(self.config, data, size, rng)
-        later = np.minimum(rows + self.config.subgoal_steps, data.last_row_of(rows))
-        arrays |= {"subgoal": data.observations[later]}
-        return {name: torch.from_numpy(values) for name, values in arrays.items()}
+        rows = sample_rows(self.config, data, size, rng)
+        later = rows["actor_state"] + self.config.subgoal_steps
+        return gather(data, rows | {"subgoal": np.minimum(later, data.last_row_of(rows["actor_state"]))})
 
     def high_actor_loss(self, batch):
-        subgoal = self.high(torch.cat([batch["state"], batch["actor_goal"]], dim=-1))
+        subgoal = self.high(torch.cat([batch["actor_state"], batch["actor_goal"]], dim=-1))
         return nn.functional.mse_loss(subgoal, batch["subgoal"])
 
     def low_actor_loss(self, batch):
-        return nn.functional.mse_loss(self.low(torch.cat([batch["state"], batch["subgoal"]], dim=-1)), batch["action"])
+        action = self.low(torch.cat([batch["actor_state"], batch["subgoal"]], dim=-1))
+        return nn.functional.mse_loss(action, batch["actor_action"])
 
     def loss(self, batch, generator):
-        scaled = {name: self.scale(batch[name]) for name in ("state", "actor_goal", "subgoal")}
-        batch = {**batch, **scaled}
+        batch = self.scaled(batch)
         return self.high_actor_loss(batch) + self.low_actor_loss(batch), {}
 
     @torch.inference_mode()

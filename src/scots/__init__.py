@@ -60,11 +60,15 @@ def train(
     seed: int = 0,
     recorded: Trajectories | None = None,
     *,
+    alone: bool = False,
     steps: int | None = None,
     minutes: float | None = None,
     on_step: OnStep | None = None,
 ) -> Model:
-    """A planner ("hd") or an agent ("gciql", "crl") trained on a dataset; it is cached for the next call.
+    """A planner ("hd") or an agent ("gciql", "hiql") trained on a dataset; it is cached for the next call.
+
+    GCIQL, CRL and GCBC learn to follow plans, whose subgoals are near, unless they are to act `alone`; HIQL, QRL and
+    GCIVL always learn to act alone.
 
     `steps` replaces the profile's number of steps. `minutes` of wall time, or an `on_step(step, metrics)` that returns
     False, end training before its last step: `model.stopped_at` says where, and the same call continues from there. The
@@ -85,6 +89,7 @@ def train(
         recorded=recorded,
         steps=steps,
         limits=Limits(minutes, on_step),
+        alone=alone,
     )
 
 

@@ -173,6 +173,8 @@ class Train:
     """The data that was augmented: a planner then saves what plan search needs of it (default: from the cache)."""
     set: tuple[str, ...] = ()
     """Settings that are not the profile's: PATH=VALUE, such as training.batch_size=64."""
+    alone: bool = False
+    """Train an agent to act by itself: values must reach far. Only gciql, crl and gcbc follow plans otherwise."""
     steps: int | None = None
     """Steps of training (default: the profile's)."""
     minutes: float | None = None
@@ -194,7 +196,7 @@ class Train:
 
         recorded = load(self.recorded, **self.columns.given()) if self.recorded else None
         options: dict[str, Any] = {"changes": parse_changes(self.set), "force": self.force, "steps": self.steps}
-        options |= {"profile": self.profile, "seed": self.seed, "limits": Limits(self.minutes)}
+        options |= {"profile": self.profile, "seed": self.seed, "limits": Limits(self.minutes), "alone": self.alone}
         data = load(self.data, **self.columns.given())
         with log_to(self.log):
             train_model(self.model, data, folder=self.out, recorded=recorded, **options)

@@ -1,12 +1,13 @@
 """The agents' losses against the formulas in plain numpy, where their gradients go, batches, acting and settings."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from scipy.special import erf
+from plain_nets import STATES, arrays, forward, moved_by, random_agent, random_batch
 from scipy.stats import norm
 from torch import nn
 
@@ -29,46 +30,14 @@ CONFIGS: dict[str, Any] = {
 
 
 def build(name: str) -> Any:
-    """A tiny agent in double precision; all weights are random, so that nothing is hidden by a zero or a one."""
-    torch.manual_seed(0)
-    model = AGENTS[name].for_data(CONFIGS[name], DATA).double()
-    for parameter in model.parameters():
-        nn.init.normal_(parameter, std=1.0)
-    return model
-
-
-def make_batch(size: int = 6) -> dict[str, torch.Tensor]:
-    generator = torch.Generator().manual_seed(1)
-    names = ("state", "next_state", "goal", "actor_goal", "action")
-    batch = {name: torch.randn(size, 2, generator=generator, dtype=torch.float64) for name in names}
-    batch["action"] = batch["action"].clamp(-1, 1)
-    return batch | {"arrived": torch.arange(size) < 2}
-
-
-def forward(net: nn.Module, *inputs: np.ndarray) -> np.ndarray:
-    """What an MLP outputs, from its weights alone."""
-    values = np.concatenate(inputs, axis=1)
-    for layer in net.children():
-        weights = [parameter.detach().numpy() for parameter in layer.parameters()]
-        if isinstance(layer, nn.Linear):
-            values = values @ weights[0].T + weights[1]
-        elif isinstance(layer, nn.LayerNorm):
-            centred = values - values.mean(axis=1, keepdims=True)
-            values = centred / np.sqrt((centred**2).mean(axis=1, keepdims=True) + 1e-5) * weights[0] + weights[1]
-        else:
-            values = values * 0.5 * (1 + erf(values / np.sqrt(2)))
-    return values
-
-
-def arrays(batch: dict[str, torch.Tensor], *names: str) -> list[np.ndarray]:
-    return [batch[name].numpy() for name in names]
+    return random_agent(name, CONFIGS[name], DATA)
 
 
 # ------------------------------------------------------------------------------------------------------------ losses
 
 
 def test_gciql_value_loss_is_the_expectile_regression_on_the_lower_target():
-    model, batch = build("gciql"), make_batch()
+    model, batch = build("gciql"), random_batch()
     model.value.net[-1].bias.data -= 1.5  # values amid the targets: both sides of the expectile are at work
     state, goal, action = arrays(batch, "state", "goal", "action")
     lower = np.minimum(*(forward(critic.net, state, goal, action)[:, 0] for critic in model.targets.average))
@@ -79,7 +48,7 @@ def test_gciql_value_loss_is_the_expectile_regression_on_the_lower_target():
 
 
 def test_gciql_critic_loss_is_the_sum_of_both_td_errors():
-    model, batch = build("gciql"), make_batch()
+    model, batch = build("gciql"), random_batch()
     state, following, goal, action = arrays(batch, "state", "next_state", "goal", "action")
     reward = np.array([0, 0, -1, -1, -1, -1])
     mask = np.array([0, 0, 1, 1, 1, 1])
@@ -90,7 +59,7 @@ def test_gciql_critic_loss_is_the_sum_of_both_td_errors():
 
 
 def test_crl_critic_loss_is_the_binary_cross_entropy_of_all_pairs():
-    model, batch = build("crl"), make_batch()
+    model, batch = build("crl"), random_batch()
     state, goal, action = arrays(batch, "state", "goal", "action")
     terms = []
     for phi, psi in zip(model.critics.phi, model.critics.psi, strict=True):
@@ -111,7 +80,7 @@ def lower_critic(model: Any, state: np.ndarray, goal: np.ndarray, action: np.nda
 
 def actor_loss(model: Any, batch: dict[str, torch.Tensor], size: float | None = None) -> float:
     """DDPG+BC in numpy, the mean size of the critic's values given or measured."""
-    state, goal, action = arrays(batch, "state", "actor_goal", "action")
+    state, goal, action = arrays(batch, "actor_state", "actor_goal", "actor_action")
     mean = forward(model.actor.net, state, goal)
     q = lower_critic(model, state, goal, np.clip(mean, -1, 1))
     likelihood = norm.logpdf(action, loc=mean).sum(axis=1)
@@ -120,8 +89,8 @@ def actor_loss(model: Any, batch: dict[str, torch.Tensor], size: float | None = 
 
 @pytest.mark.parametrize("name", CONFIGS)
 def test_actor_loss_is_ddpg_with_behaviour_cloning(name: str):
-    model, batch = build(name), make_batch()
-    mean = model.actor(batch["state"], batch["actor_goal"])
+    model, batch = build(name), random_batch()
+    mean = model.actor(batch["actor_state"], batch["actor_goal"])
     assert 0 < (mean.abs() > 1).double().mean() < 1  # some actions are clipped
     assert model.actor_loss(batch).item() == pytest.approx(actor_loss(model, batch), rel=1e-9)
 
@@ -129,8 +98,8 @@ def test_actor_loss_is_ddpg_with_behaviour_cloning(name: str):
 @pytest.mark.parametrize("name", CONFIGS)
 def test_the_size_of_the_critic_is_a_constant_to_the_actor(name: str):
     """The gradient is that of the loss with its denominator held: otherwise it would cancel where all values agree."""
-    model, batch = build(name), make_batch()
-    state, goal = arrays(batch, "state", "actor_goal")
+    model, batch = build(name), random_batch()
+    state, goal = arrays(batch, "actor_state", "actor_goal")
     mean = np.clip(forward(model.actor.net, state, goal), -1, 1)
     size = np.abs(lower_critic(model, state, goal, mean)).mean() + 1e-6
     model.actor_loss(batch).backward()
@@ -158,18 +127,15 @@ def test_the_size_of_the_critic_is_a_constant_to_the_actor(name: str):
 )
 def test_each_loss_moves_its_own_network_only(name: str, loss: str, moved: set[str]):
     model = build(name)
-    getattr(model, loss)(make_batch()).backward()
-    graded = {key for key, parameter in model.named_parameters() if parameter.grad is not None}
-    assert {key.split(".")[0] for key in graded} == moved
-    assert graded == {key for key, _ in model.named_parameters() if key.split(".")[0] in moved}
+    assert moved_by(model, getattr(model, loss)(random_batch())) == moved
 
 
 @pytest.mark.parametrize("name", CONFIGS)
 def test_the_loss_is_the_sum_of_all_on_scaled_states(name: str):
-    model, batch = build(name), make_batch()
+    model, batch = build(name), random_batch()
     model.scale.mean.fill_(0.5)
     model.scale.std.fill_(2.0)
-    scaled = {key: values if key in ("action", "arrived") else (values - 0.5) / 2 for key, values in batch.items()}
+    scaled = {key: (values - 0.5) / 2 if key in STATES else values for key, values in batch.items()}
     total, parts = model.loss(batch, torch.Generator())
     assert total.item() == pytest.approx(sum(getattr(model, f"{part}_loss")(scaled).item() for part in parts))
 
@@ -240,6 +206,25 @@ def test_published_settings(dataset: str, gciql: float, crl: float, discount: fl
         laptop = AGENTS[name].configure(SPECS[dataset], "laptop")
         assert (laptop.normalize, laptop.discount) == (True, 0.95)
         assert (laptop.alpha, laptop.actor_goals) == (alpha, config.actor_goals)
+
+
+@pytest.mark.parametrize("name", [name for name in AGENTS if name != "gcbc"])
+def test_an_agent_that_acts_alone_sees_far_and_trains_longer(name: str):
+    spec = SPECS["pointmaze-giant-stitch-v0"]
+    follows, alone = (AGENTS[name].configure(spec, "laptop", alone=alone) for alone in (False, True))
+    assert (follows.discount, alone.discount) == (0.95, 0.995)
+    assert alone.training.steps > follows.training.steps
+    assert (alone.hidden, alone.normalize) == (follows.hidden, True)
+    for profile in ("smoke", "paper"):
+        assert AGENTS[name].configure(spec, profile, alone=True) == AGENTS[name].configure(spec, profile)
+
+
+def test_every_agent_has_a_page_that_names_its_losses():
+    pages = Path(__file__).parents[2] / "docs" / "agents"
+    for name, agent in AGENTS.items():
+        page, losses = (pages / f"{name}.md").read_text(), [key for key in vars(agent) if key.endswith("_loss")]
+        assert all(f"`{agent.__name__}.{loss}`" in page for loss in losses)
+        assert f"]({name}.md)" in (pages / "README.md").read_text()
 
 
 def test_a_dataset_sets_any_field_of_an_agent_by_its_path():

@@ -12,6 +12,7 @@ from types import ModuleType, SimpleNamespace
 import numpy as np
 import pytest
 
+from scots.agents import AGENTS
 from scots.datasets.specs import SPECS
 from scots.planners.hd import HierarchicalDiffuser, HierarchicalDiffuserConfig, LevelConfig
 
@@ -27,7 +28,15 @@ PROMISED = {
         rf"{recipe}: [\d,]+ segments, .*\n  walk: .*\n  loop scanning all .*: ratio \d+ .*\n  loop with .*: ratio \d+"
         for recipe in ("paper", "official")
     ],
-    "training": [r"matmul peak [1-9]\d* GFLOP/s", r"[1-9]\d* samples/s, \d+% of the matmul peak"],
+    "training": [
+        r"matmul peak [1-9]\d* GFLOP/s",
+        r"[1-9]\d* samples/s, \d+% of the matmul peak",
+        *(rf"{name} \(.*\): \d+\.\d updates/s, bound \d+\.\d at the matmul peak, \d+% of it" for name in AGENTS),
+    ],
+    "learning_curves": [
+        *(rf'"agent": "hiql", .*"steps": {steps}, "minutes": \d+\.\d+, .*"success": [01]\.\d+' for steps in (2, 4)),
+        r"picture: .*curves\.png",
+    ],
     "scaling": [
         rf"{size} trajectories: \d+\.\d s \(\d+\.\d ms a trajectory\), peak [1-9]\d* MB, largest worker [1-9]\d* MB"
         for size in (2, 4)

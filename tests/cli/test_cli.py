@@ -127,13 +127,13 @@ def test_augment_replaces_another_file_only_by_force(tmp_path: Path, capsys: pyt
     first, time = out.read_bytes(), out.stat().st_mtime_ns
     code, error = augment(out)
     assert (code, out.stat().st_mtime_ns) == (0, time)
-    assert "already stitched with the same settings" in error
+    assert "already made with the same settings" in error
     assert augment(out, seed=1)[0] == 2
     assert out.read_bytes() == first
     assert augment(out, "--force", seed=1)[0] == 0
     assert [step["seed"] for step in formats.read(out).meta.provenance] == [0, 1]
     assert formats.read(tmp_path / "aug-val.npz").meta == formats.read(out).meta
-    assert "already stitched" in augment(out, seed=1)[1]
+    assert "already made" in augment(out, seed=1)[1]
     code, error = augment(source, "--force")
     assert (code, source.read_bytes()) == (2, bytes_before)
     assert "is the data to augment" in error

@@ -9,6 +9,7 @@ from members import Clone, Copies, Relay, StraightPlanner
 from strategies import drives
 
 from scots.agents import AGENTS
+from scots.agents.gcbc import GCBC
 from scots.augmenters import AUGMENTERS
 from scots.augmenters.embedding import ENCODERS
 from scots.augmenters.scots import ScotsConfig
@@ -66,7 +67,11 @@ def test_agents(name: str, normalize: bool, tmp_path: Path):
     goals = DATA.observations[:4]
     states = EAST_OF_NORTH, WEST_OF_NORTH, SOUTH
     assert_only_south_differs(*(agent.act(state, goals, rng) for state in states))
-    assert_only_south_differs(*(agent.act(goals, state, rng) for state in states))
+    towards = [agent.act(goals, state, rng) for state in states]
+    if ACTING[name] is GCBC:  # of a goal it sees the position only
+        assert np.array_equal(towards[0], towards[2])
+    else:
+        assert_only_south_differs(*towards)
     loaded = ACTING[name].load(tmp_path)
     assert np.array_equal(loaded.act(SOUTH, goals, rng), agent.act(SOUTH, goals, rng))
 

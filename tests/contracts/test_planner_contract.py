@@ -10,7 +10,7 @@ from members import StraightPlanner
 from scots.data.trajectories import Array
 from scots.datasets import toy
 from scots.datasets.specs import spec_of
-from scots.models.training import fit
+from scots.models.cache import train
 from scots.planners import PLANNERS
 from scots.planners.base import PlannerModel
 from scots.planners.hd import HierarchicalDiffuser
@@ -28,10 +28,8 @@ def configure(name: str, profile="smoke"):
 @pytest.fixture(scope="module", params=MEMBERS)
 def trained(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[PlannerModel, Path]:
     """A planner after a short training, and its folder."""
-    torch.manual_seed(0)
-    model = MEMBERS[request.param].for_data(configure(request.param), DATA)
     folder = tmp_path_factory.mktemp(request.param)
-    return fit(model, DATA, seed=0, folder=folder), folder
+    return train(MEMBERS[request.param], configure(request.param), DATA, 0, folder, request.param), folder
 
 
 def plans(planner: PlannerModel, rows: slice = slice(None), seed: int = 0) -> list[Array]:

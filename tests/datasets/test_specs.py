@@ -49,15 +49,21 @@ def test_settings_are_those_of_the_official_code(row: list[str]):
 
 
 @pytest.mark.parametrize(
-    ("words", "gciql", "crl"), [("point", 0.003, 0.03), ("ant", 0.3, 0.1), ("explore", 0.01, 0.003)]
+    ("words", "gciql", "crl", "qrl", "hiql"),
+    [("point", 0.003, 0.03, 0.0003, 3.0), ("ant", 0.3, 0.1, 0.003, 3.0), ("explore", 0.01, 0.003, 0.001, 10.0)],
 )
-def test_imitation_is_weighted_as_in_the_benchmark(words: str, gciql: float, crl: float):
+def test_imitation_is_weighted_as_in_the_benchmark(words: str, gciql: float, crl: float, qrl: float, hiql: float):
     is_explore = words == "explore"
     chosen = [spec for id, spec in SPECS.items() if id.startswith("ant" if is_explore else words)]
     chosen = [spec for spec in chosen if ("explore" in spec.id) == is_explore]
     assert len(chosen) >= 3
     for spec in chosen:
-        assert spec.agents == {"gciql": {"alpha": gciql}, "crl": {"alpha": crl}}
+        assert {name: spec.agents[name]["alpha"] for name in ("gciql", "crl", "qrl")} == {
+            "gciql": gciql,
+            "crl": crl,
+            "qrl": qrl,
+        }
+        assert (spec.agents["hiql"]["high_alpha"], spec.agents["hiql"]["low_alpha"]) == (hiql, hiql)
         assert (spec.actor_goals is not None) == (words == "explore")
 
 

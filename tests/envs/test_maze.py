@@ -8,6 +8,7 @@ import pytest
 from scots.core.errors import BadInput
 from scots.data.trajectories import Meta
 from scots.envs.maze import MAZES, load_maze, maze_of, parse_maze
+from scots.envs.ogbench import OGBenchMaze
 
 TASK_LENGTHS = {"medium": [10, 10, 6, 10, 8], "large": [15, 19, 12, 14, 15], "giant": [30, 26, 30, 26, 17]}
 FREE_CELLS = {"medium": 26, "large": 46, "giant": 86}
@@ -92,3 +93,29 @@ def test_error_names_a_bad_maze_file(tmp_path: Path, text: str, message: str):
     path.write_text(text)
     with pytest.raises(BadInput, match=rf"bad\.txt: .*{message}"):
         load_maze(path)
+
+
+def test_random_tasks_lead_along_paths_and_follow_the_seed():
+    meta = Meta("pointmaze-medium-stitch-v0", "pointmaze-medium-v0", position=(0, 1))
+    tasks = OGBenchMaze.random_tasks(meta, 100, seed=3)
+    maze = MAZES["medium"]
+    assert len(set(tasks)) == 100
+    assert all(maze.distances(task.goal)[task.start] > 0 and task.number == 0 for task in tasks)
+    assert tasks == OGBenchMaze.random_tasks(meta, 100, seed=3) != OGBenchMaze.random_tasks(meta, 100, seed=4)
+    assert len(OGBenchMaze.random_tasks(meta, 10_000, seed=0)) == 26 * 25  # all pairs of its 26 cells
+
+
+def test_failures_are_told_by_their_cause():
+    meta = Meta("antmaze-medium-stitch-v0", "antmaze-medium-v0", position=(0, 1), quaternions=(3,))
+    walked = np.zeros((100, 29))
+    walked[:, 0] = np.linspace(0, 4, 100)
+    walked[:, 3] = 1.0  # upright
+    stuck = walked * [[0.2] + [1.0] * 28]
+    fallen = stuck.copy()
+    fallen[-1, 3:7] = 0, 1, 0, 0
+    free, through = np.array([[0.0, 0.0], [4.0, 0.0]]), np.array([[0.0, 0.0], [8.0, 0.0]])
+    cause = OGBenchMaze.cause_of_failure
+    assert cause(meta, fallen, free) == "fell"
+    assert cause(meta, stuck, through) == "stuck"
+    assert cause(meta, walked, through) == "plan through a wall"
+    assert cause(meta, walked, free) == cause(meta, walked, None) == "out of time"

@@ -11,12 +11,14 @@ from hypothesis import strategies as st
 
 from scots.core.config import Seeds
 from scots.core.errors import BadInput
+from scots.data.passage import PassageTimes
 from scots.data.trajectories import Array
 from scots.datasets.specs import SPECS
 from scots.evaluation.control import GoalController, PlanFollowing, PointPolicy, SubgoalController
 from scots.planners.base import CoarseToFine, Plan
 
 POSITION = (3, 1)  # of four observation columns
+TWO_STEPS_PER_UNIT = PassageTimes(np.array([0.0, 1.0]), np.array([0.0, 2.0]))
 
 
 class NoiseBridge:
@@ -74,15 +76,19 @@ def following_controller(planner: CoarseToFine, *following: float) -> SubgoalCon
 
 def naive_goals(planner: CoarseToFine, following: PlanFollowing, seed: int, path: Array, goal: Array) -> list[Array]:
     """The rule for one episode, one step at a time, with every plan filled in from end to end."""
-    given, plans, columns = [], 0, list(POSITION)
+    given, plans, columns, deadline = [], 0, list(POSITION), np.inf
     for step, observation in enumerate(path):
-        if step == 0 or (following.replan_every > 0 and step % following.replan_every == 0):
+        late = following.replan_late and step > deadline
+        by_clock = following.replan_every > 0 and step % following.replan_every == 0
+        if step == 0 or by_clock or late:
             plans += 1
             ends = np.stack([observation[columns], goal[columns]])
             plan = whole_plan(planner, ends, Seeds(seed).integer("plan", plans))
             index = min(following.lookahead, len(plan) - 1)
+            deadline = step + 2 * np.linalg.norm(observation[columns] - plan[index])
         elif np.linalg.norm(observation[columns] - plan[index]) <= following.goal_tolerance:
             index = min(index + following.lookahead, len(plan) - 1)
+            deadline = step + 2 * np.linalg.norm(observation[columns] - plan[index])
         wanted = observation.copy()
         wanted[columns] = plan[index]
         given.append(wanted)
@@ -97,17 +103,18 @@ def naive_goals(planner: CoarseToFine, following: PlanFollowing, seed: int, path
     st.sampled_from([0, 1, 3, 7]),
     st.integers(1, 12),
     st.sampled_from([0.0, 0.5, 2.0, 100.0]),
+    st.booleans(),
 )
-def test_the_rule_is_that_of_a_plain_loop(seed, gaps, spacings, replan_every, lookahead, tolerance):
+def test_the_rule_is_that_of_a_plain_loop(seed, gaps, spacings, replan_every, lookahead, tolerance, replan_late):
     """Episodes that end at different times, plans filled in as needed: the same goals to the bit."""
     rng = np.random.default_rng(seed)
-    following, episodes, steps = PlanFollowing(replan_every, lookahead, tolerance), 5, 15
+    following, episodes, steps = PlanFollowing(replan_every, lookahead, tolerance, replan_late), 5, 15
     planner = noise_planner(gaps, *spacings)
     paths = rng.normal(size=(steps, episodes, 4)).cumsum(axis=0).astype(np.float32)
     goals = rng.normal(size=(episodes, 4)).astype(np.float32)
     last = rng.integers(1, steps + 1, size=episodes)
     seeds = rng.integers(2**31, size=episodes).tolist()
-    controller = SubgoalController(planner, Echo(), following, POSITION)
+    controller = SubgoalController(planner, Echo(), following, POSITION, TWO_STEPS_PER_UNIT)
     controller.begin(seeds)
     given = [[] for _ in range(episodes)]
     for step in range(steps):
@@ -264,13 +271,37 @@ def test_the_point_policy_heads_straight_and_is_clipped():
     np.testing.assert_allclose(actions, [[-1, 1], [0.1, 0.5], [0, 0]])
 
 
-def test_reference_settings():
+def test_published_settings_at_profile_paper_and_ours_elsewhere():
     ant, explore, point = (
-        PlanFollowing.configure(SPECS[name])
-        for name in ("antmaze-giant-stitch-v0", "antmaze-large-explore-v0", "pointmaze-giant-stitch-v0")
+        SPECS[name] for name in ("antmaze-giant-stitch-v0", "antmaze-large-explore-v0", "pointmaze-giant-stitch-v0")
     )
-    assert ant == PlanFollowing(50, 5, 3.0)
-    assert explore == point == PlanFollowing(50, 10, 1.0)
+    assert PlanFollowing.configure(ant, "paper") == PlanFollowing(50, 5, 3.0)
+    assert PlanFollowing.configure(explore, "paper") == PlanFollowing(50, 10, 1.0)
+    assert PlanFollowing.configure(point, "paper") == PlanFollowing(50, 10, 1.0)
+    for profile in ("smoke", "laptop", None):
+        assert PlanFollowing.configure(point, profile) == PlanFollowing(0, 10, 1.0, replan_late=True)
+
+
+def test_an_episode_that_stands_still_is_given_a_new_plan_and_one_that_walks_is_not():
+    """Two steps per unit: a subgoal 3 units away is late after 6 steps."""
+    plans = {"walks": 0, "stands": 0}
+    for kind, speed in (("walks", 0.75), ("stands", 0.0)):
+        planner = noise_planner(4, 12)
+        planner.bridges[0].draw = lambda ends, rng: np.linspace(ends[:, 0], ends[:, 1], 5, axis=1)
+        following = PlanFollowing(0, 12, 0.1, replan_late=True)
+        controller = SubgoalController(planner, Echo(), following, (0, 1), TWO_STEPS_PER_UNIT)
+        controller.begin([0])
+        goals, observation = np.array([[12.0, 0.0, 0.0, 0.0]]), np.zeros((1, 4))
+        for _ in range(17):
+            controller.act(np.array([0]), observation, goals)
+            observation[0, 0] += speed
+        plans[kind] = controller.plan_count(0)
+    assert plans == {"walks": 1, "stands": 3}
+
+
+def test_when_late_needs_to_know_how_long_the_data_takes():
+    with pytest.raises(BadInput, match="replan_late needs the passage times"):
+        SubgoalController(noise_planner(2, 1), PointPolicy(), PlanFollowing(replan_late=True), (0, 1))
 
 
 @pytest.mark.parametrize("changes", [{"replan_every": -1}, {"lookahead": 0}, {"goal_tolerance": -1.0}])

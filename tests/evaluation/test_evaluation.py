@@ -24,7 +24,7 @@ from scots.envs import ENVIRONMENTS, tasks_of
 from scots.envs.base import Environment, Step, Task
 from scots.envs.maze import Maze, maze_of
 from scots.envs.ogbench import OGBenchMaze, make_simulator, share_model
-from scots.envs.toy import ToyCorridor
+from scots.envs.toy import ToyCorridor, ToyEnvironment
 from scots.envs.vector import vector_environment
 from scots.evaluation import rollout
 from scots.evaluation.control import Controller, GoalController, PlanFollowing, PointPolicy, SubgoalController
@@ -202,8 +202,22 @@ def test_one_run_for_two_limits_gives_the_rows_of_two_runs():
     limits, options = (36, 100), {"episodes": 3, "workers": 1}
     together = evaluate(subject(toy_controller(0.15), TOY), limits=limits, **options)
     apart = [row for limit in limits for row in evaluate(subject(toy_controller(0.15), TOY), limits=[limit], **options)]
-    assert [replace(row, date="", seconds=0) for row in together] == [replace(row, date="", seconds=0) for row in apart]
+    varies = {
+        "date": "",
+        "seconds": 0,
+        "failures": {},
+        "planning": {},
+    }  # one that arrives later on was only out of time
+    assert [replace(row, **varies) for row in together] == [replace(row, **varies) for row in apart]
     assert len({row.successes for row in together}) > 2
+    for row in [*together, *apart]:
+        assert sum(row.failures.values()) == row.episodes - row.successes
+
+
+def test_random_pairs_are_one_row():
+    tasks = ToyEnvironment.random_tasks(TOY, 12, seed=0)
+    (row,) = evaluate(subject(toy_controller(), TOY), tasks, episodes=1, limits=(100,), workers=1)
+    assert (row.task, row.episodes, row.successes, row.failures) == (0, 12, 12, {})
 
 
 def test_rows_say_what_decided_them():

@@ -13,6 +13,7 @@ import pytest
 from pictures import frames_of, share_drawn
 
 import scots
+from scots.agents import AGENTS
 from scots.agents.gciql import GCIQL
 from scots.augmenters.embedding import TemporalDistance
 from scots.cli import main
@@ -26,8 +27,10 @@ from scots.evaluation.results import EvalResult, evaluate
 from scots.experiments.models import build_controller, load_model, subject_of, train_model
 from scots.experiments.recipe import Recipe
 from scots.models.training import Model
+from scots.planners import PLANNERS
 from scots.planners.search import PlanSearch, SearchConfig
 
+SEARCHED = {"search.candidates": 2, "search.mend": True, "search.bisect": True}
 SCOTS = Recipe("scots", "hd", "gciql")
 DATA = toy.make(episodes=40)
 FEW = {"training.steps": 5}
@@ -67,7 +70,7 @@ def stitched(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def evaluated(model: Path, agent: Path | None, dataset: str | None = None, **changes: Any) -> list[EvalResult]:
     subject = subject_of(load_model(model), load_model(agent) if agent else None, dataset, changes)
     rows = evaluate(subject, tasks_of(subject.meta, (1, 3)), episodes=2, limits=(30,), workers=1)
-    return [replace(row, date="", seconds=0) for row in rows]
+    return [replace(row, date="", seconds=0, planning={}) for row in rows]
 
 
 def train_words(model: str, data: Path, out: Path, *more: str) -> list[str]:
@@ -164,7 +167,8 @@ def test_what_was_stopped_is_continued_by_the_same_command_only(
 
 def test_what_cannot_be_trained_is_named(folders: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     assert main(train_words("dreamer", folders["data"], tmp_path / "a")) == 2
-    assert "'dreamer' is neither a planner (hd) nor an agent (gciql, crl)" in capsys.readouterr().err
+    known = f"neither a planner ({', '.join(PLANNERS)}) nor an agent ({', '.join(AGENTS)})"
+    assert f"'dreamer' is {known}" in capsys.readouterr().err
     assert main(train_words("hd", folders["data"], tmp_path / "a", "--set", "high.speed=3")) == 2
     assert "LevelConfig has no field 'speed'" in capsys.readouterr().err
     assert not (tmp_path / "a").exists()
@@ -178,11 +182,21 @@ def test_folders_remember_what_they_were_trained_on(folders: dict[str, Path]):
     assert (row.dataset, row.training_seed, row.profile, row.max_steps) == (toy.ID, 3, "smoke", 30)
     few = {"agent.training.steps": 5, "planner.training.steps": 5}
     assert Recipe.from_dict(row.recipe) == Recipe(None, "hd", "gciql", few | {"following.replan_every": 7})
-    assert row.following == PlanFollowing(replan_every=7).to_dict()
+    assert row.following == PlanFollowing(replan_every=7, replan_late=True).to_dict()
     assert row.search == SearchConfig().to_dict()
     alone, _ = evaluated(folders["gciql"], None, toy.ID)
     assert Recipe.from_dict(alone.recipe) == Recipe(None, None, "gciql", {"agent.training.steps": 5})
     assert (alone.following, alone.search) == (None, None)
+
+
+def test_an_agent_trained_to_follow_plans_does_not_pass_for_one_that_acts_alone(tmp_path: Path):
+    """At the profile where the two differ, rows of the one say where its settings are not those of the other."""
+    controller = train_model("gciql", DATA, profile="laptop", steps=1, folder=tmp_path / "controller")
+    alone = train_model("gciql", DATA, profile="laptop", steps=1, folder=tmp_path / "alone", alone=True)
+    found, own = (Recipe.from_dict(subject_of(agent).recipe).overrides for agent in (controller, alone))
+    assert own == {"agent.training.steps": 1}
+    assert found == own | {"agent.discount": 0.95}
+    assert train_model("hiql", DATA, profile="laptop", steps=1, folder=tmp_path / "hiql").config.discount == 0.99
 
 
 def test_settings_that_are_not_those_of_acting_are_named(folders: dict[str, Path]):
@@ -306,8 +320,8 @@ def test_a_planner_folder_needs_no_cache(
     copy = shutil.copytree(stitched / "hd", tmp_path / "copy")
     with monkeypatch.context() as patch:
         patch.setenv("SCOTS_HOME", str(stitched / "home"))
-        with_cache = evaluated(stitched / "hd", folders["gciql"])
-    assert evaluated(copy, folders["gciql"]) == with_cache
+        with_cache = evaluated(stitched / "hd", folders["gciql"], **SEARCHED)
+    assert evaluated(copy, folders["gciql"], **SEARCHED) == with_cache
     assert with_cache[0].search == SearchConfig(2, mend=True, bisect=True).to_dict()
     assert with_cache[0].origin == "made here, augmented here"
 
@@ -322,16 +336,12 @@ def test_changes_of_the_augmentation_are_part_of_the_recipe(stitched: Path, fold
         "planner.training.steps": 5,
     }
     assert Recipe.from_dict(subject_of(planner, agent).recipe) == replace(SCOTS, overrides=expected)
-    as_it_is = subject_of(planner, agent, changes={"search.candidates": 2})
+    as_it_is = subject_of(planner, agent, changes={"search.candidates": 1})
     assert Recipe.from_dict(as_it_is.recipe).overrides == expected
-    one = subject_of(planner, agent, changes={"search.candidates": 1, "search.mend": False, "search.bisect": False})
-    assert one.controller.planner is planner
-    assert Recipe.from_dict(one.recipe).overrides == expected | {
-        "search.candidates": 1,
-        "search.mend": False,
-        "search.bisect": False,
-    }
-    assert isinstance(as_it_is.controller.planner, PlanSearch)
+    assert as_it_is.controller.planner is planner
+    searched = subject_of(planner, agent, changes=SEARCHED)
+    assert Recipe.from_dict(searched.recipe).overrides == expected | SEARCHED
+    assert isinstance(searched.controller.planner, PlanSearch)
 
 
 @pytest.mark.slow
@@ -341,9 +351,8 @@ def test_search_is_never_given_up_silently(lost: str, stitched: Path, folders: d
     path = folder / lost
     shutil.rmtree(path) if path.is_dir() else path.unlink()
     with pytest.raises(BadInput, match=r"searching among 2 candidates .*--recorded DATA.*--candidates 1"):
-        evaluated(folder, folders["gciql"])
-    off = {"search.candidates": 1, "search.mend": False, "search.bisect": False}
-    assert evaluated(folder, folders["gciql"], **off)[0].search == SearchConfig().to_dict()
+        evaluated(folder, folders["gciql"], **SEARCHED)
+    assert evaluated(folder, folders["gciql"])[0].search == SearchConfig().to_dict()
 
 
 @pytest.mark.slow
@@ -356,10 +365,11 @@ def test_what_search_needs_is_made_of_recorded_data(
     assert main(words) == 0
     assert "plan search will not be possible" in capsys.readouterr().err
     with pytest.raises(BadInput, match="--recorded DATA"):
-        evaluated(tmp_path / "hd", folders["gciql"])
+        evaluated(tmp_path / "hd", folders["gciql"], **SEARCHED)
     assert main([*words, "--recorded", str(folders["data"])]) == 0
     assert "already trained" in capsys.readouterr().err
-    assert evaluated(tmp_path / "hd", folders["gciql"]) == evaluated(stitched / "hd", folders["gciql"])
+    made, kept = (evaluated(folder / "hd", folders["gciql"], **SEARCHED) for folder in (tmp_path, stitched))
+    assert made == kept
 
 
 @pytest.mark.slow
@@ -395,7 +405,7 @@ def test_commands(folders: dict[str, Path], tmp_path: Path, capsys: pytest.Captu
     words += ["--max-steps", "20", "--workers", "1"]
     files = {name: tmp_path / name for name in ("rows.jsonl", "way.png", "way.gif")}
     more = ["--keep", str(files["rows.jsonl"]), "--png", str(files["way.png"]), "--video", str(files["way.gif"])]
-    assert main([*words, *more, "--replan", "0"]) == 0
+    assert main([*words, *more, "--replan", "7"]) == 0
     assert "within 20" in capsys.readouterr().out
     (picture,), film = frames_of(files["way.png"]), frames_of(files["way.gif"])
     assert min(map(share_drawn, [picture, *film])) > 0.001
@@ -406,7 +416,7 @@ def test_commands(folders: dict[str, Path], tmp_path: Path, capsys: pytest.Captu
     assert capsys.readouterr().err.count("\n") == 1  # before anything is evaluated
     rows = [EvalResult.from_dict(json.loads(line)) for line in files["rows.jsonl"].read_text().splitlines()]
     assert [row.task for row in rows] == [1, 2, 3, 4, 5]
-    assert {row.recipe["overrides"]["following.replan_every"] for row in rows} == {0}
+    assert {row.following["replan_every"] for row in rows} == {7}
 
 
 def test_the_work_of_a_table_is_listed(capsys: pytest.CaptureFixture[str]):

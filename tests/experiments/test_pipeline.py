@@ -18,11 +18,13 @@ from scots.envs.maze import parse_maze
 from scots.evaluation.results import EvalResult
 from scots.experiments import pipeline, tables
 from scots.experiments.pipeline import DataStage, Pipeline, Run
-from scots.experiments.recipe import SEARCH, Recipe
+from scots.experiments.recipe import Recipe
 from scots.experiments.tables import TABLES, ResultTable, fill, work_list
 from scots.planners.hd import HierarchicalDiffuser
+from scots.planners.search import SearchConfig
 
-SCOTS, HD = Recipe("scots", "hd", "gciql"), Recipe(None, "hd", "gciql")
+SEARCHED = {"search.candidates": 2, "search.mend": True, "search.bisect": True}
+SCOTS, HD = Recipe("scots", "hd", "gciql", SEARCHED), Recipe(None, "hd", "gciql")
 RUN = Run(toy.ID, SCOTS, "smoke")
 MAZE = "pointmaze-medium-stitch-v0"
 TABLE = ResultTable(
@@ -53,7 +55,7 @@ def write_as(meta: Meta, path: Path) -> None:
 
 def outcome(rows: list[EvalResult]) -> list[EvalResult]:
     """Rows without what differs between equal runs."""
-    return [replace(row, date="", seconds=0, stages={}) for row in rows]
+    return [replace(row, date="", seconds=0, stages={}, planning={}) for row in rows]
 
 
 def keys(run: Run) -> dict[str, str]:
@@ -68,6 +70,18 @@ def differing(run: Run, other: Run) -> set[str]:
 
 
 # --------------------------------------------------------------------------------------------------------------- keys
+
+
+def test_an_agent_alone_learns_from_augmented_data_or_from_both(home: Path):
+    both = Recipe("synther", None, "gciql", {"data.keep_recorded": True})
+    alone = Run(toy.ID, Recipe("synther", None, "gciql"), "smoke")
+    line = Pipeline(replace(alone, recipe=both))
+    assert differing(alone, line.run) == {"agent", "evaluate"}
+    line.augment.run()
+    assert (len(line.augment.data), len(line.training_data)) == (200, 200 + toy.EPISODES)
+    assert line.training_data.meta == line.augment.data.meta
+    assert line.training_data.rows == 400 + line.data.rows
+    assert len(Pipeline(alone).training_data) == 200
 
 
 @pytest.mark.mujoco
@@ -102,7 +116,8 @@ def test_keys_hold_no_path(home: Path, tmp_path: Path, monkeypatch: pytest.Monke
         ({"training_seed": 1}, {"augment", "planner", "agent", "search", "evaluate"}),
         ({"recipe": SCOTS.replace_at("following.lookahead", 3)}, {"evaluate"}),
         ({"recipe": SCOTS.replace_at("search.candidates", 3)}, {"evaluate"}),
-        ({"recipe": SCOTS.replace_at("search.candidates", SEARCH["smoke"].candidates)}, set()),
+        ({"recipe": SCOTS.replace_at("following.lookahead", 10)}, set()),  # as it is
+        ({"recipe": Recipe("scots", "hd", "gciql")}, {"search", "evaluate"}),
         ({"recipe": SCOTS.replace_at("agent.training.steps", 3)}, {"agent", "evaluate"}),
         ({"recipe": SCOTS.replace_at("planner.training.steps", 3)}, {"planner", "search", "evaluate"}),
         ({"recipe": SCOTS.replace_at("augmenter.trajectories", 30)}, {"augment", "planner", "search", "evaluate"}),
@@ -111,7 +126,7 @@ def test_keys_hold_no_path(home: Path, tmp_path: Path, monkeypatch: pytest.Monke
             {"augment", "planner", "search", "evaluate"},
         ),
         ({"recipe": HD}, {"augment", "planner", "search", "evaluate"}),  # the agent learns from recorded data
-        ({"recipe": replace(SCOTS, planner=None)}, {"planner", "agent", "search", "evaluate"}),
+        ({"recipe": Recipe("scots", None, "gciql")}, {"planner", "agent", "search", "evaluate"}),
         ({"dataset": "pointmaze-large-stitch-v0"}, {"collect", "augment", "planner", "agent", "search", "evaluate"}),
     ],
 )
@@ -167,7 +182,7 @@ def test_a_custom_maze_in_the_place_of_a_dataset_has_not_its_settings(home: Path
     ring = parse_maze(("########", "#......#", "#.####.#", "#......#", "########"), "giant")
     origin = {"origin": "collected here", "protocol": SPECS[giant].collection.to_dict(), "seed": 0}
     write_as(SPECS[giant].collection.meta(ring, (origin,)), data_path(giant))
-    assert (DataStage(giant).spec().stitches, DataStage(giant).spec().waypoints) == (40, 21)
+    assert (DataStage(giant).spec().stitches, DataStage(giant).spec().waypoints) == (20, 11)  # as long as the ring is
     with pytest.raises(BadInput, match="holds a custom maze where the dataset has one of the benchmark"):
         Pipeline(Run(giant, HD, "smoke")).rows()
 
@@ -210,7 +225,8 @@ def test_rows_are_complete(finished: tuple[Path, list[EvalResult]]):
     assert (row.dataset, row.profile, row.training_seed, row.seed) == (toy.ID, "smoke", 0, 0)
     assert Recipe.from_dict(row.recipe) == SCOTS
     assert row.origin == "made here, augmented here"
-    assert (row.following["replan_every"], row.search) == (50, SEARCH["smoke"].to_dict())
+    assert (row.following["replan_every"], row.following["replan_late"]) == (0, True)
+    assert row.search == SearchConfig(2, mend=True, bisect=True).to_dict()
     assert set(row.stages) == set(row.artifacts) == {"augment", "planner", "agent", "search"}
     for name in ("augment", "planner", "agent"):
         assert (folder / "artifacts" / f"{name}-{row.artifacts[name]}").exists()
@@ -315,7 +331,7 @@ def test_the_table_command_keeps_each_row_once(
 
 def test_every_piece_of_work_is_listed_once_with_its_time(home: Path):
     table = TABLES["planning"]
-    runs = table.runs(["pointmaze-giant-stitch-v0"], seeds=(0, 1))
+    runs = table.runs(["pointmaze-giant-stitch-v0"], ["HD", "SCoTS + search"], seeds=(0, 1))
     lines = work_list(runs).splitlines()
     assert [line.split("·")[1].strip() for line in lines[:-1]] == [
         "collect",

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from scots.agents import AGENTS
@@ -25,6 +26,7 @@ def test_an_override_reaches_its_part_and_no_other():
     plain = SCOTS.resolve(SPEC, "smoke")
     overrides = {
         "augmenter": ("stitching.novelty_weight", 4.0),
+        "data": ("keep_recorded", True),
         "planner": ("high.depth", 2),
         "agent": ("discount", 0.5),
         "following": ("lookahead", 3),
@@ -35,6 +37,24 @@ def test_an_override_reaches_its_part_and_no_other():
         assert changed == replace(plain, **{part: getattr(plain, part).replace_at(path, value)})
         assert changed != plain
     assert SCOTS.overrides == {}
+
+
+def test_an_agent_without_a_planner_has_settings_to_act_alone():
+    for planner, alone in ((None, True), ("hd", False)):
+        agent = Recipe(None, planner, "crl").resolve(POINT, "laptop").agent
+        assert agent == AGENTS["crl"].configure(POINT, "laptop", alone=alone)
+    assert agent.discount == 0.95
+
+
+def test_recorded_episodes_beside_the_augmented_ones_are_a_setting():
+    recipe = Recipe("synther", None, "hiql")
+    assert not recipe.resolve(POINT, "laptop").data.keep_recorded
+    both = recipe.replace_at("data.keep_recorded", True)
+    assert both.resolve(POINT, "laptop").data.keep_recorded
+    assert both.normalized(POINT, "laptop") == both != recipe
+    assert recipe.replace_at("data.keep_recorded", False).normalized(POINT, "laptop") == recipe
+    with pytest.raises(BadInput, match=r"'data.keep_recorded' has no effect without an augmenter"):
+        Recipe(None, None, "hiql", {"data.keep_recorded": True})
 
 
 def test_recipes_survive_json():
@@ -58,10 +78,25 @@ def test_a_planner_of_augmented_data_plans_as_far_as_its_trajectories():
     assert SCOTS.replace_at("augmenter.stitching.stitches", 30).resolve(POINT, "paper").planner.waypoints == 5
 
 
-def test_plans_are_searched_for_on_augmented_data_as_the_profile_says():
-    for profile, search in SEARCH.items():
-        assert SCOTS.resolve(SPEC, profile).search == search
-        assert Recipe(None).resolve(SPEC, profile).search == SearchConfig()
+@pytest.mark.parametrize("profile", ["smoke", "laptop", "paper"])
+def test_one_plan_is_followed_unless_a_search_is_asked_for(profile: str):
+    for recipe in (SCOTS, Recipe(None)):
+        assert recipe.resolve(SPEC, profile).search == SearchConfig()
+
+
+@pytest.mark.parametrize("dataset", list(TABLES["planning"].published))
+def test_headline_columns_differ_in_their_data_alone(dataset: str):
+    """The same training, network, levels, controller, search: only the length of plans follows from the data."""
+    recorded, stitched = (
+        TABLES["planning"].recipe(column, dataset, "laptop").resolve(SPECS[dataset], "laptop")
+        for column in ("HD", "SCoTS")
+    )
+    assert recorded.augmenter is None
+    assert stitched.augmenter is not None
+    for part in ("agent", "following", "search"):
+        assert getattr(recorded, part) == getattr(stitched, part)
+    assert set(stitched.planner.changes_from(recorded.planner)) == {"waypoints", "high_every"}
+    assert list(recorded.planner.levels()) == list(stitched.planner.levels()) == ["high", "middle", "low"]
 
 
 @pytest.mark.parametrize("field", ["augmenter", "planner", "agent"])
@@ -100,7 +135,11 @@ def test_overrides_are_checked_when_they_are_resolved(path: str, value: Any, mes
 @pytest.mark.parametrize(
     ("recipe", "path", "message"),
     [
-        (SCOTS, "learner.depth", "'learner.depth' is not a setting of augmenter, planner, agent, following, search"),
+        (
+            SCOTS,
+            "learner.depth",
+            "'learner.depth' is not a setting of augmenter, data, planner, agent, following, search",
+        ),
         (SCOTS, "beta", "no field 'beta'"),
         (Recipe("scots", None, "crl"), "following.lookahead", "'following.lookahead' has no effect without a planner"),
         (Recipe("scots", None, "crl"), "search.candidates", "'search.candidates' has no effect without a planner"),
@@ -114,10 +153,13 @@ def test_overrides_of_parts_that_are_not_there_are_named(recipe: Recipe, path: s
 
 
 def test_overrides_that_change_nothing_vanish():
-    as_it_is = SCOTS.replace_at("following.lookahead", 10).replace_at("search.candidates", 8)
+    as_it_is = SCOTS.replace_at("following.lookahead", 10).replace_at("search.candidates", 1)
     assert as_it_is.normalized(POINT, "laptop") == SCOTS
     assert as_it_is.normalized(ANT, "laptop") == SCOTS.replace_at("following.lookahead", 10)  # an ant's is 5
-    assert as_it_is.normalized(POINT, "paper") == SCOTS.replace_at("search.candidates", 8)
+    assert as_it_is.normalized(POINT, "paper") == SCOTS
+    by_clock = SCOTS.replace_at("following.replan_every", 50)
+    assert by_clock.normalized(POINT, "paper") == SCOTS
+    assert by_clock.normalized(POINT, "laptop") == by_clock
     changed = SCOTS.replace_at("planner.training.steps", 10)
     assert changed.normalized(POINT, "paper") == changed
 
@@ -142,20 +184,51 @@ def test_every_column_of_every_table_becomes_configs(name: str, profile: str):
         recipe, spec = run.recipe, SPECS[run.dataset]
         settings = recipe.resolve(spec, profile)
         assert recipe.normalized(spec, profile) == recipe
-        assert recipe.agent == spec.controller
-        usual = SEARCH[profile].candidates if recipe.augmenter else 1
-        assert settings.search.candidates == recipe.overrides.get("search.candidates", usual)
-        lookahead = recipe.overrides.get("following.lookahead", spec.lookahead)
-        every = recipe.overrides.get("following.replan_every", 50)
-        assert settings.following == PlanFollowing(every, lookahead, spec.goal_tolerance)
+        if recipe.planner is None:
+            assert settings.following is None
+            continue
+        assert recipe.agent == spec.at(profile).controller
+        changes = {path.partition(".")[2]: v for path, v in recipe.overrides.items() if path.startswith("following.")}
+        assert settings.following == PlanFollowing.configure(spec, profile).replace_all(changes)
+        assert settings.search.candidates == recipe.overrides.get("search.candidates", 1)
 
 
 def test_columns_differ_by_what_their_names_say():
-    (one,), (eight,) = (TABLES["candidates"].runs([POINT.id], [f"SCoTS, {n}"], profile="paper") for n in (1, 8))
-    assert one.recipe == SCOTS
-    assert eight.recipe.resolve(POINT, "paper").search == SearchConfig(8, mend=True, bisect=True)
-    (once,) = TABLES["replanning"].runs([POINT.id], ["SCoTS-once"])
-    assert once.recipe == SCOTS.replace_at("following.replan_every", 0)
+    def settings(table: str, column: str, profile: str = "laptop"):
+        return TABLES[table].recipe(column, POINT.id, profile).resolve(POINT, profile)
+
+    assert settings("search", "one plan").search == SearchConfig()
+    assert settings("search", "ranking").search == SearchConfig(SEARCH.candidates)
+    assert settings("search", "ranking, mending").search == SearchConfig(SEARCH.candidates, mend=True)
+    assert settings("planning", "HD + search").search == settings("planning", "SCoTS + search").search == SEARCH
+    once, clock, late = (
+        settings("replanning", column).following for column in ("SCoTS-once", "SCoTS", "SCoTS, when late")
+    )
+    assert (once.replan_every, once.replan_late) == (0, False)
+    assert (clock.replan_every, clock.replan_late) == (50, False)
+    assert (late.replan_every, late.replan_late) == (0, True)
+    columns = ("GSC, SCoTS data", "CD", "CD, long chunks of SCoTS data")
+    gsc, cd, long = (run.recipe for run in TABLES["composition"].runs([POINT.id], columns))
+    assert (gsc, cd) == (Recipe("scots", "gsc", "gciql"), Recipe(None, "cd", "gciql"))
+    assert long.resolve(POINT, "laptop").planner.span == 497
+
+
+def test_the_table_of_agents_has_each_on_recorded_generated_and_stitched_data():
+    found = {
+        column: TABLES["gcrl"].recipe(column, "antmaze-large-explore-v0", "laptop") for column in TABLES["gcrl"].columns
+    }
+    assert {column: (recipe.augmenter, recipe.planner, recipe.agent) for column, recipe in found.items()} == {
+        f"{agent}{suffix}": (augmenter, None, agent.lower())
+        for agent in ("GCIQL", "CRL", "HIQL")
+        for suffix, augmenter in (("", None), ("+SynthER", "synther"), ("+SCoTS", "scots"))
+    } | {"QRL": (None, None, "qrl")}
+    averages = {
+        column: np.mean([int(row[column].partition("±")[0]) for row in TABLES["gcrl"].published.values()])
+        for column in ("GCIQL+SynthER", "CRL+SCoTS", "HIQL", "HIQL+SCoTS")
+    }
+    assert averages == pytest.approx(  # as the paper prints them
+        {"GCIQL+SynthER": 13.9, "CRL+SCoTS": 27.9, "HIQL": 36.4, "HIQL+SCoTS": 73.4}, abs=0.051
+    )
 
 
 def test_published_numbers_are_those_of_columns():

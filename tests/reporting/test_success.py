@@ -1,11 +1,10 @@
 """Cells of result tables: success rates, and returns where there is no goal to succeed in."""
 
-import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from result_rows import a_row_of
 
 from scots.datasets import toy
 from scots.envs import tasks_of
@@ -13,13 +12,48 @@ from scots.evaluation import results
 from scots.evaluation.results import EvalResult, Subject
 from scots.evaluation.rollout import Episode
 from scots.experiments.tables import TABLES
-from scots.reporting.success import comparison_table, success_table
-
-ROWS = (Path(__file__).parents[2] / "results" / "evaluations.jsonl").read_text().splitlines()
+from scots.reporting.success import comparison_table, success_rate, success_table
 
 
 def a_row(**changes: Any) -> EvalResult:
-    return EvalResult.from_dict(json.loads(ROWS[0]) | changes)
+    return EvalResult.from_dict(a_row_of("planning", "SCoTS", **changes))
+
+
+def counts(*trainings: tuple[int, ...], episodes: int = 50) -> list[dict[str, Any]]:
+    """Rows of so many successes by training and task."""
+    return [
+        {"training_seed": seed, "task": task, "episodes": episodes, "successes": count}
+        for seed, own in enumerate(trainings)
+        for task, count in enumerate(own, start=1)
+    ]
+
+
+@pytest.mark.parametrize("count", [0, 50])
+def test_where_all_episodes_end_alike_the_interval_is_exact(count: int):
+    """With none of n, a rate p is rejected where (1 - p)^n falls below 2.5 %; for 250 episodes 1.5 %."""
+    rate, edge = success_rate(counts((count,) * 5)), 1 - 0.025 ** (1 / 250)
+    assert edge == pytest.approx(0.0146, abs=1e-4)
+    assert (rate.low, rate.high) == pytest.approx((0.0, edge) if count == 0 else (1 - edge, 1.0))
+
+
+def test_one_training_has_the_interval_of_its_episodes():
+    """Half of 250 episodes: a standard error of 3.16 points."""
+    rate = success_rate(counts((25,) * 5))
+    assert rate.mean == 0.5
+    assert rate.high - rate.low == pytest.approx(2 * 1.96 * (0.25 / 250) ** 0.5, rel=0.1)
+
+
+def test_trainings_that_differ_widen_the_interval():
+    """Three of 60 and three of 100 %: the spread is that of trainings, not of 1,500 episodes."""
+    alike, apart = success_rate(counts(*[(40,) * 5] * 6)), success_rate(counts(*[(30,) * 5] * 3, *[(50,) * 5] * 3))
+    assert alike.mean == apart.mean == pytest.approx(0.8)
+    assert apart.high - apart.low > 3 * (alike.high - alike.low)
+    assert apart.high - apart.low == pytest.approx(2 * 1.96 * 0.2 / 6**0.5, rel=0.2)
+
+
+def test_every_training_counts_the_same_however_often_it_was_evaluated():
+    rows = [*counts((50,) * 5, (0,) * 5), *counts((50,) * 5)]  # the first one evaluated twice
+    assert success_rate(rows).mean == 0.5
 
 
 def test_tasks_with_goals_show_successes():
@@ -41,7 +75,7 @@ def test_tasks_without_goals_show_returns():
     ]
     unknown = success_table([a_row(mean_return=5.0, normalized_return=None, **without)])
     assert [line[1] for line in unknown.rows] == ["return 5.0"] * 2
-    row = json.loads(ROWS[0]) | without | {"mean_return": 5.0, "normalized_return": 50.0}
+    row = a_row_of("replanning", "SCoTS", mean_return=5.0, normalized_return=50.0, **without)
     shown = comparison_table(TABLES["replanning"], [row]).markdown()
     assert "**return 5.0 (50.0 normalised)**" in shown
 

@@ -8,6 +8,10 @@ from __future__ import annotations
 
 from scots.agents.base import Agent
 from scots.agents.crl import CRL
+from scots.agents.gcbc import GCBC
 from scots.agents.gciql import GCIQL
+from scots.agents.gcivl import GCIVL
+from scots.agents.hiql import HIQL
+from scots.agents.qrl import QRL
 
-AGENTS: dict[str, type[Agent]] = {agent.name: agent for agent in (GCIQL, CRL)}
+AGENTS: dict[str, type[Agent]] = {agent.name: agent for agent in (GCIQL, CRL, HIQL, QRL, GCIVL, GCBC)}

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from scots.agents.base import Agent, ddpg_bc, sample_transitions
+from scots.agents.base import Agent, ddpg_bc, gather, goals_for, rows_with_future
 from scots.core.config import Config
 from scots.core.errors import BadInput
-from scots.data.trajectories import GoalMix, Trajectories
+from scots.data.trajectories import GoalMix, Trajectories, sample_goals
 from scots.models.nets import Bilinear, GaussianActor, frozen
 from scots.models.training import Batch, TrainingConfig
 
@@ -39,6 +39,7 @@ class CRL(Agent):
 
     name = "crl"
     config_class = CRLConfig
+    follows_plans = True
 
     def __init__(self, config: CRLConfig, sizes: dict[str, int]) -> None:
         super().__init__(config, sizes)
@@ -48,8 +49,11 @@ class CRL(Agent):
 
     def batch(self, data: Trajectories, size: int, rng: np.random.Generator) -> Batch:
         """States and actions, a later state of each for the critics, and a goal for the actor."""
-        _, _, arrays = sample_transitions(self.config, data, size, rng)
-        return {name: torch.from_numpy(values) for name, values in arrays.items()}
+        config: CRLConfig = self.config
+        rows = rows_with_future(data, data.random_rows(2, size, rng), rng)
+        goals = sample_goals(data, rows, config.value_goals, config.discount, rng)  # reached, or the critics are misled
+        actor_goals = goals_for(data, rows, config.actor_goals, config.discount, rng)
+        return gather(data, {"state": rows, "goal": goals, "actor_state": rows, "actor_goal": actor_goals})
 
     def critic_loss(self, batch: Batch) -> Tensor:
         """Binary cross-entropy over all pairs of the batch: was this goal reached from this state and action?"""
@@ -60,14 +64,13 @@ class CRL(Agent):
 
     def actor_loss(self, batch: Batch) -> Tensor:
         """DDPG+BC with the lower critic at the actor's action."""
-        state, goal, action = batch["state"], batch["actor_goal"], batch["action"]
+        state, goal, action = batch["actor_state"], batch["actor_goal"], batch["actor_action"]
         mean = self.actor(state, goal)
         q = frozen(self.critics, torch.cat([state, mean.clamp(-1, 1)], dim=-1), goal).amin(0)
         return ddpg_bc(q, action, mean, self.config.alpha)
 
     def loss(self, batch: Batch, generator: torch.Generator) -> tuple[Tensor, dict[str, Tensor]]:
         """The sum of all losses; each moves its own network only."""
-        scaled = {name: self.scale(batch[name]) for name in ("state", "goal", "actor_goal")}
-        batch = {**batch, **scaled}
+        batch = self.scaled(batch)
         losses = {"critic": self.critic_loss(batch), "actor": self.actor_loss(batch)}
         return torch.stack(list(losses.values())).sum(), losses

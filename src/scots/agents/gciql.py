@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from scots.agents.base import Agent, ddpg_bc, sample_transitions
+from scots.agents.base import Agent, ddpg_bc, gather, sample_rows
 from scots.core.config import Config
 from scots.core.errors import BadInput
 from scots.data.trajectories import GoalMix, Trajectories
@@ -41,6 +41,7 @@ class GCIQL(Agent):
 
     name = "gciql"
     config_class = GCIQLConfig
+    follows_plans = True
     short_run: ClassVar[dict[str, Any]] = {"target_decay": 0.98}  # values spread as fast as the targets move
 
     def __init__(self, config: GCIQLConfig, sizes: dict[str, int]) -> None:
@@ -53,9 +54,9 @@ class GCIQL(Agent):
 
     def batch(self, data: Trajectories, size: int, rng: np.random.Generator) -> Batch:
         """Transitions s, a -> s', a goal for the values and whether s is that goal, and a goal for the actor."""
-        rows, goals, arrays = sample_transitions(self.config, data, size, rng)
-        arrays |= {"next_state": data.observations[rows + 1], "arrived": goals == rows}
-        return {name: torch.from_numpy(values) for name, values in arrays.items()}
+        rows = sample_rows(self.config, data, size, rng)
+        arrived = torch.from_numpy(rows["goal"] == rows["state"])
+        return gather(data, rows | {"next_state": rows["state"] + 1}) | {"arrived": arrived}
 
     def value_loss(self, batch: Batch) -> Tensor:
         """Expectile regression of V(s, g) on the lower of the two target critics at the recorded action."""
@@ -76,15 +77,14 @@ class GCIQL(Agent):
 
     def actor_loss(self, batch: Batch) -> Tensor:
         """DDPG+BC with the lower critic at the actor's action."""
-        state, goal, action = batch["state"], batch["actor_goal"], batch["action"]
+        state, goal, action = batch["actor_state"], batch["actor_goal"], batch["actor_action"]
         mean = self.actor(state, goal)
         q = frozen(self.critics, state, goal, mean.clamp(-1, 1)).amin(0)
         return ddpg_bc(q, action, mean, self.config.alpha)
 
     def loss(self, batch: Batch, generator: torch.Generator) -> tuple[Tensor, dict[str, Tensor]]:
         """The sum of all losses; each moves its own network only."""
-        scaled = {name: self.scale(batch[name]) for name in ("state", "next_state", "goal", "actor_goal")}
-        batch = {**batch, **scaled}
+        batch = self.scaled(batch)
         losses = {"value": self.value_loss(batch), "critic": self.critic_loss(batch), "actor": self.actor_loss(batch)}
         return torch.stack(list(losses.values())).sum(), losses
 

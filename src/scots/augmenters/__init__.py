@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from scots.augmenters.base import Augmenter
 from scots.augmenters.scots import Scots
+from scots.augmenters.synther import Synther
 from scots.core.errors import BadInput
 
 AUGMENTERS: dict[str, Augmenter] = {
     "scots": Scots("scots", "official"),
     "scots-paper": Scots("scots-paper", "paper"),
+    "synther": Synther(),
 }
 
 

@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from scots.core.config import Config, Profile
+from scots.core.console import console
+from scots.core.errors import BadInput
 from scots.core.locks import locked
 from scots.core.versions import package_versions
 from scots.data import formats
-from scots.data.shards import validation_path
+from scots.data.shards import ShardedJob, memory_estimate, validation_path
 from scots.data.trajectories import Meta, Trajectories
 from scots.datasets.specs import DatasetSpec
 from scots.models.cache import artifact_folder, key_of, record_time
@@ -69,7 +71,7 @@ class Augmenter(ABC):
     ) -> Trajectories:
         """The dataset of this meta in `out`, by default in the cache; if need be, made and written with its twin.
 
-        For augmenters that hold in memory what they make; larger work is a `ShardedJob`, which can be continued.
+        For augmenters that hold in memory what they make; larger work is a `ShardedJob`, see `run_job`.
         """
         folder = artifact_folder("augmented", key_of("augmented", meta.to_json()))
         target = out or folder / "augmented.npz"
@@ -79,4 +81,39 @@ class Augmenter(ABC):
                 with record_time(folder) if out is None else nullcontext():
                     for data, path in zip(make(), files, strict=True):
                         formats.write(replace(data, meta=meta), path)
+        return formats.read(target)
+
+    def run_job(
+        self,
+        job: ShardedJob,
+        out: Path | None,
+        prepare: Callable[[], None],
+        *,
+        label: str,
+        row_bytes: int,
+        shared_bytes: int,
+        workers: int | None,
+    ) -> Trajectories:
+        """The dataset that a job makes in `out`, by default in the cache; an interrupted job is continued.
+
+        A finished one is left as it is; another file in its place is never replaced. `prepare` makes what the workers
+        of the job read, about `shared_bytes`; a row of what they write has `row_bytes`.
+        """
+        folder = artifact_folder("augmented", key_of("augmented", job.to_json()))
+        target = out or folder / "augmented.npz"
+        with locked(target):
+            if job.is_done(target):
+                if out is not None:
+                    console.print(f"{out}: already made with the same settings", soft_wrap=True)
+                job.shards(target).remove()  # left by a kill during the last clean-up
+                return formats.read(target)
+            size = job.check_room(target, row_bytes)
+            there = [path for path in (target, validation_path(target)) if path.exists()]
+            if there and not job.shards(target).folder.exists():
+                raise BadInput(f"{there[0]}: another file is there; --force replaces it, --out FILE writes elsewhere")
+            name, memory = job.described(validation=False).dataset, memory_estimate(shared_bytes, workers)
+            console.print(f"{name or 'this data'}: {size}; {memory}", soft_wrap=True)
+            with record_time(folder) if out is None else nullcontext():
+                prepare()
+                job.run(target, workers=workers, label=label, unit="states")
         return formats.read(target)

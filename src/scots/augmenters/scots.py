@@ -7,7 +7,6 @@ train and embed once; walk over row numbers; then refine and label shards of tra
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -33,14 +32,13 @@ from scots.core.console import console
 from scots.core.errors import BadInput
 from scots.core.files import atomic
 from scots.core.locks import locked
-from scots.data import formats
 from scots.data.manifold import Manifold, StepUnits
 from scots.data.npz import read_npz, write_npz
-from scots.data.shards import Make, ShardedJob, memory_estimate, validation_path
+from scots.data.shards import Make, ShardedJob
 from scots.data.support import Support
 from scots.data.trajectories import Array, Meta, Trajectories
 from scots.datasets.specs import DatasetSpec, spec_of
-from scots.models.cache import artifact_folder, key_of, load_cached, load_or_train, model_folder, record_time
+from scots.models.cache import artifact_folder, key_of, load_cached, load_or_train, model_folder
 from scots.models.diffusion import SamplingConfig
 from scots.models.training import TrainingConfig
 
@@ -122,24 +120,9 @@ class Scots(Augmenter):
         A finished run of the same job is left as it is; another file in its place is never replaced.
         """
         job = self.job(data, config, seed, profile)
-        folder = artifact_folder("augmented", key_of("augmented", job.to_json()))
-        target = out or folder / "augmented.npz"
-        with locked(target):
-            if job.is_done(target):
-                if out is not None:
-                    console.print(f"{out}: already stitched with the same settings", soft_wrap=True)
-                job.shards(target).remove()  # left by a kill during the last clean-up
-                return formats.read(target)
-            size = job.check_room(target, job.row_bytes(data))
-            there = [path for path in (target, validation_path(target)) if path.exists()]
-            if there and not job.shards(target).folder.exists():
-                raise BadInput(f"{there[0]}: another file is there; --force replaces it, --out FILE writes elsewhere")
-            memory = memory_estimate(4 * data.rows * (data.observations.shape[1] + config.embedding.latent), workers)
-            console.print(f"{data.meta.dataset or 'this data'}: {size}; {memory}", soft_wrap=True)
-            with record_time(folder) if out is None else nullcontext():
-                prepare(data, config, seed)
-                job.run(target, workers=workers, label="stitching", unit="states")
-        return formats.read(target)
+        shared = 4 * data.rows * (data.observations.shape[1] + config.embedding.latent)
+        sizes = {"row_bytes": job.row_bytes(data), "shared_bytes": shared}
+        return self.run_job(job, out, lambda: prepare(data, config, seed), label="stitching", workers=workers, **sizes)
 
     def job(self, data: Trajectories, config: ScotsConfig, seed: int, profile: Profile) -> StitchingJob:
         """The job that stitches a dataset; nothing is done yet."""

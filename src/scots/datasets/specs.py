@@ -1,6 +1,7 @@
 """Every dataset by id: where it comes from, and all published settings for it, in one typed table.
 
-Sources: [S] the official code of SCoTS, [O] OGBench's hyper-parameters and protocol, [P] the paper.
+Sources: [S] the official code of SCoTS, [O] OGBench's hyper-parameters and protocol, [P] the paper, [C] the code of
+Compositional Diffuser.
 Nothing else in the package chooses settings by the words of a dataset id. Data without a row gets the defaults, with
 segments, trajectories and plans as long as the data suggests (see horizons).
 """
@@ -83,6 +84,9 @@ class CollectionSpec(Config):
         )
 
 
+_WHEN_LATE = {"replan_every": 0, "replan_late": True}
+
+
 @dataclass(frozen=True)
 class DatasetSpec(Config):
     """Everything that is set by dataset. The defaults are those of most published rows."""
@@ -102,10 +106,13 @@ class DatasetSpec(Config):
     # planning
     waypoints: int | None = None  # of a plan, start and goal included [S]; None: as many as an episode has room for
     recorded_waypoints: int = 5  # of a plan where episodes are too short for that
+    chunks: int | None = None  # of a composed plan [C]; None: as many as the distance takes
     controller: str = "gciql"  # the agent that follows plans [S]
     replan_every: int = 50  # environment steps between plans [S]
+    replan_late: bool = False  # plan again when a subgoal takes longer than recorded episodes take to get that far
     lookahead: int = 10  # plan steps from one subgoal to the next [S]
     goal_tolerance: float = 1.0  # distance at which a subgoal counts as reached [S]
+    ours: dict[str, Any] = field(default_factory=lambda: dict(_WHEN_LATE))  # fields that differ where not `paper`
     # agents
     agents: dict[str, dict[str, Any]] = field(default_factory=dict)  # agent -> its settings by dotted path, as JSON [O]
     actor_goals: GoalMix | None = None  # where it is not the agents' default [O]
@@ -113,6 +120,10 @@ class DatasetSpec(Config):
     reference_limit: int = REGISTERED_LIMIT  # steps of an episode in the official code [S]
     reference_returns: tuple[float, float] | None = None  # of a random and an expert policy, for normalised returns
     minutes: dict[str, float] = field(default_factory=dict)  # stage -> expected on two cores at profile `laptop`
+
+    def at(self, profile: str | None) -> DatasetSpec:
+        """The settings at a profile: the published ones at `paper`; at the others ours, chosen on random pairs."""
+        return self if profile == "paper" else self.replace_all(self.ours)
 
     @property
     def step_limits(self) -> tuple[int, ...]:
@@ -175,15 +186,49 @@ _REFERENCE_LIMITS = {  # [S]
     ("ant", "medium", "explore"): 2000,
     ("ant", "large", "explore"): 2000,
 }
-_AGENTS: dict[str, dict[str, dict[str, Any]]] = {  # [O]
-    "point": {"gciql": {"alpha": 0.003}, "crl": {"alpha": 0.03}},
-    "ant": {"gciql": {"alpha": 0.3}, "crl": {"alpha": 0.1}},
-    "explore": {"gciql": {"alpha": 0.01}, "crl": {"alpha": 0.003}},
+_CHUNKS = {  # [C]
+    ("point", "medium", "stitch"): 3,
+    ("point", "large", "stitch"): 6,
+    ("point", "giant", "stitch"): 8,
+    ("ant", "medium", "stitch"): 3,
+    ("ant", "large", "stitch"): 6,
+    ("ant", "giant", "stitch"): 9,
+    ("ant", "medium", "explore"): 5,
+    ("ant", "large", "explore"): 6,
+}
+_AGENTS: dict[str, dict[str, dict[str, Any]]] = {  # [O], and the horizon of gcbc, which is ours
+    "point": {
+        "gciql": {"alpha": 0.003},
+        "crl": {"alpha": 0.03},
+        "qrl": {"alpha": 0.0003},
+        "hiql": {"high_alpha": 3.0, "low_alpha": 3.0},
+        "gcbc": {"horizon": 25},
+    },
+    "ant": {
+        "gciql": {"alpha": 0.3},
+        "crl": {"alpha": 0.1},
+        "qrl": {"alpha": 0.003},
+        "hiql": {"high_alpha": 3.0, "low_alpha": 3.0},
+        "gcbc": {"horizon": 25},
+    },
+    "explore": {
+        "gciql": {"alpha": 0.01},
+        "crl": {"alpha": 0.003},
+        "qrl": {"alpha": 0.001},
+        "hiql": {"high_alpha": 10.0, "low_alpha": 10.0},
+        "gcbc": {"horizon": 10},
+    },
+}
+_OUR_ANTS: dict[Kind, dict[str, Any]] = {  # chosen on the oracle's paths between random cells
+    "stitch": {"controller": "gcbc", "goal_tolerance": 2.0},
+    "navigate": {"controller": "gcbc"},
+    "explore": {"controller": "gcbc"},
 }
 _MINUTES: dict[Body, dict[str, float]] = {
     "point": {"collect": 2, "augment": 14, "search": 1, "planner": 35, "agent": 5, "evaluate": 10},
     "ant": {"collect": 6, "augment": 45, "search": 2, "planner": 30, "agent": 8, "evaluate": 15},
 }
+_MINUTES_OF: dict[str, float] = {"augment synther": 30, "agent alone": 20}  # estimated from their operations
 
 
 def maze_collection(body: Body, maze: str, kind: Kind) -> CollectionSpec:
@@ -209,13 +254,15 @@ def maze_spec(collection: CollectionSpec) -> DatasetSpec:
         min_displacement=2.0,
         waypoints=41 if far else 21,
         recorded_waypoints=17 if kind == "explore" else 5,
+        chunks=_CHUNKS.get((body, maze, kind)),
         controller="crl" if ant_stitch else "gciql",
         lookahead=5 if ant_stitch else 10,
         goal_tolerance=3.0 if ant_stitch else 1.0,
         agents=_AGENTS["explore" if kind == "explore" else body],
         actor_goals=GoalMix(current=0.0, trajectory=0.0, random=1.0, geometric=False) if kind == "explore" else None,
+        ours=_WHEN_LATE | (_OUR_ANTS[kind] if body == "ant" else {}),
         reference_limit=_REFERENCE_LIMITS.get((body, maze, kind), REGISTERED_LIMIT),
-        minutes=_MINUTES[body],
+        minutes=_MINUTES[body] | _MINUTES_OF,
     )
 
 

@@ -14,12 +14,14 @@ from scots.core.errors import BadInput
 from scots.data.trajectories import Array, Meta
 from scots.envs.maze import Cell, Maze
 
+OUT_OF_TIME = "out of time"
+
 
 @dataclass(frozen=True)
 class Task(Config):
     """What an episode is about. Start and goal are in the environment's own terms, such as the cells of a maze."""
 
-    number: int  # as the environment counts, from 1; 0 for a task of the user's own
+    number: int  # as the environment counts, from 1; 0 for a task of the user's own or a random one
     start: tuple[float, ...] = ()  # empty where the environment draws the start itself
     goal: tuple[float, ...] = ()  # empty where there is no goal, only reward
 
@@ -59,6 +61,16 @@ class Environment(ABC):
         if task not in cls.tasks(meta):
             raise BadInput(f"task {task.number}: {meta.environment} has tasks 1 to {len(cls.tasks(meta))}")
 
+    @classmethod
+    def random_tasks(cls, meta: Meta, count: int, seed: int) -> tuple[Task, ...]:
+        """As many tasks of random starts and goals, all of number 0: to choose settings on, and to check the choice."""
+        raise BadInput(f"{meta.environment}: no random tasks can be drawn for it, only its own are known")
+
+    @classmethod
+    def cause_of_failure(cls, meta: Meta, observations: Array, plan: Array | None) -> str:
+        """Why an episode failed, by its last observations (T, O) and the plan (N, P) that it followed, if any."""
+        return OUT_OF_TIME
+
     @abstractmethod
     def reset(self, task: Task, rng: np.random.Generator) -> tuple[Array, Array | None]:
         """Begin an episode, drawing only from `rng`: the first observation (O,) and the goal (O,), if there is one."""
@@ -80,6 +92,31 @@ class MazeEnvironment(Environment):
     def tasks(cls, meta: Meta) -> tuple[Task, ...]:
         """The tasks that the maze names."""
         return numbered_tasks(cls.maze(meta).tasks, meta)
+
+    @classmethod
+    def random_tasks(cls, meta: Meta, count: int, seed: int) -> tuple[Task, ...]:
+        """Pairs of different cells with a path between them, drawn alike from all such pairs."""
+        maze = cls.maze(meta)
+        pairs = [(start, goal) for start in maze.cells for goal in maze.cells if maze.distances(goal)[start] > 0]
+        chosen = np.random.default_rng(seed).permutation(len(pairs))[:count]
+        return tuple(Task(0, *pairs[n]) for n in chosen)
+
+    @classmethod
+    def cause_of_failure(cls, meta: Meta, observations: Array, plan: Array | None) -> str:
+        """The body fell, it is stuck, its plan leads through a wall, or time was up."""
+        maze, positions = cls.maze(meta), observations[:, list(meta.position)]
+        if cls.has_fallen(meta, observations[-1]):
+            return "fell"
+        if np.linalg.norm(positions - positions[-1], axis=1).max() < maze.unit / 4:
+            return "stuck"
+        if plan is not None and maze.in_wall(plan).any():
+            return "plan through a wall"
+        return OUT_OF_TIME
+
+    @classmethod
+    def has_fallen(cls, meta: Meta, observation: Array) -> bool:
+        """Whether a body (O,) lies on its back: the up axis of its quaternion points down."""
+        return any(np.square(observation[first + 1 : first + 3]).sum() > 0.5 for first in meta.quaternions)
 
     @classmethod
     def check(cls, meta: Meta, task: Task) -> None:

@@ -7,6 +7,7 @@ graph, so the number of steps between any two is known exactly.
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import replace
 from functools import cached_property
 from typing import Self
 
@@ -24,11 +25,16 @@ _MAP = ("#########", "#...#...#", "#.#.#.#.#", "#.#...#.#", "#.#####.#", "#.....
 _TASKS = ("1,1 -> 5,5", "1,7 -> 5,1", "3,3 -> 5,3", "1,6 -> 3,1", "5,6 -> 1,3")
 
 
+def _corridors(lines: tuple[str, ...]) -> Maze:
+    """The maze of these lines; positions are counted in cells."""
+    return replace(parse_maze(lines, "toy"), unit=1.0, origin=0.0)
+
+
 class ToyCorridor:
     """The lattice of the corridor maze: its nodes, its moves, and all shortest-path distances."""
 
     def __init__(self, lines: tuple[str, ...] = _MAP) -> None:
-        self.maze: Maze = parse_maze(lines, "toy")
+        self.maze = _corridors(lines)
         self.nodes = np.array(sorted(self._lattice()))  # (n, 2) lattice (x, y)
         self._index = {(int(x), int(y)): n for n, (x, y) in enumerate(self.nodes)}
 
@@ -113,7 +119,7 @@ class ToyEnvironment(MazeEnvironment):
     @classmethod
     def maze(cls, meta: Meta) -> Maze:
         """The corridor maze with its tasks."""
-        return parse_maze((*_MAP, *_TASKS), "toy")
+        return _corridors((*_MAP, *_TASKS))
 
     @classmethod
     def make(cls, meta: Meta, count: int) -> list[Self]:

@@ -14,6 +14,7 @@ import numpy as np
 
 from scots.core.config import Config, Seeds
 from scots.core.errors import BadInput
+from scots.data.passage import PassageTimes
 from scots.data.trajectories import Array
 
 if TYPE_CHECKING:  # types only: worker processes that hold environments should not have to load networks
@@ -28,9 +29,10 @@ _INFILL_AHEAD = 30  # plan steps to fill in past the subgoal: few are wasted, an
 class PlanFollowing(Config):
     """How a plan is followed. The defaults are those of the reference code for most datasets."""
 
-    replan_every: int = 50  # environment steps; 0 plans once
+    replan_every: int = 50  # environment steps; 0: not by the clock
     lookahead: int = 10  # plan steps from one subgoal to the next
     goal_tolerance: float = 1.0  # a subgoal no farther than this is reached
+    replan_late: bool = False  # plan again when a subgoal takes longer than recorded episodes take to get that far
 
     def __post_init__(self) -> None:
         if self.replan_every < 0:
@@ -39,9 +41,10 @@ class PlanFollowing(Config):
             raise BadInput(f"lookahead must be at least 1 and goal_tolerance at least 0: {self}")
 
     @classmethod
-    def configure(cls, spec: DatasetSpec) -> PlanFollowing:
-        """The settings of the reference code for a dataset."""
-        return cls(spec.replan_every, spec.lookahead, spec.goal_tolerance)
+    def configure(cls, spec: DatasetSpec, profile: str | None) -> PlanFollowing:
+        """The settings for a dataset: those of the reference code at profile `paper`, ours at the others."""
+        own = spec.at(profile)
+        return cls(own.replan_every, own.lookahead, own.goal_tolerance, own.replan_late)
 
 
 class Controller(Protocol):
@@ -75,18 +78,30 @@ class SubgoalController:
 
     A subgoal is a position of the plan. When it is reached the next one is `lookahead` steps further, at most one
     advance per environment step; the last one is the goal. The policy's goal is the present observation moved there.
-    Plans are filled in as they are walked, for all episodes at once and some steps ahead.
+    Plans are filled in as they are walked, for all episodes at once and some steps ahead. A plan is replaced by the
+    clock, or when the episode is late: by the clock a slow walker is sent back and forth between plans that all begin
+    where it stands.
     """
 
-    def __init__(self, planner: Planner, policy: Policy, following: PlanFollowing, columns: tuple[int, ...]) -> None:
-        """`columns` are those of an observation that the planner plans."""
+    def __init__(
+        self,
+        planner: Planner,
+        policy: Policy,
+        following: PlanFollowing,
+        columns: tuple[int, ...],
+        passage: PassageTimes | None = None,
+    ) -> None:
+        """`columns` are those of an observation that the planner plans; `passage` tells when an episode is late."""
+        if following.replan_late and passage is None:
+            raise BadInput("following.replan_late needs the passage times of recorded data, which this policy has not")
         self.planner, self.policy, self.following = planner, policy, following
-        self._columns = list(columns)
+        self._columns, self._passage = list(columns), passage if following.replan_late else None
 
     def begin(self, seeds: Sequence[int]) -> None:
         """Start new episodes; each plans at its first step."""
         self._seeds, self._rng = [Seeds(seed) for seed in seeds], _shared(seeds)
         self._steps, self._index, self._plan_count = np.zeros((3, len(seeds)), dtype=np.int64)
+        self._deadline = np.full(len(seeds), np.inf)  # step by which each should have reached its subgoal
         self._plans: dict[int, Plan] = {}
 
     def act(self, episodes: Array, observations: Array, goals: Array | None) -> Array:
@@ -96,11 +111,16 @@ class SubgoalController:
         if due.any():
             self._replan(episodes[due], positions[due], None if goals is None else goals[due][:, self._columns])
         reached = np.linalg.norm(positions - self.subgoals(episodes), axis=1) <= self.following.goal_tolerance
-        self._advance(episodes[due | reached])
+        onwards = due | reached
+        self._advance(episodes[onwards])
         if np.isnan(self.subgoals(episodes)).any():
             self._fill_in_ahead(episodes)
+        subgoals = self.subgoals(episodes)
+        if self._passage is not None:
+            distances = np.linalg.norm(subgoals - positions, axis=1)[onwards]
+            self._deadline[episodes[onwards]] = self._steps[episodes[onwards]] + self._passage.steps_to(distances)
         towards = observations.copy()
-        towards[:, self._columns] = self.subgoals(episodes)
+        towards[:, self._columns] = subgoals
         self._steps[episodes] += 1
         return self.policy.act(observations, towards, self._rng)
 
@@ -118,7 +138,8 @@ class SubgoalController:
 
     def _due(self, episodes: Array) -> Array:
         steps, every = self._steps[episodes], self.following.replan_every
-        return steps % every == 0 if every else steps == 0
+        by_clock = steps % every == 0 if every else steps == 0
+        return by_clock | (steps > self._deadline[episodes])
 
     def _replan(self, episodes: Array, positions: Array, goals: Array | None) -> None:
         """Draw new plans; the first subgoal is the start, from which the episode advances in the same step."""

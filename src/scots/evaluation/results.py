@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -14,8 +15,9 @@ from scots.core.config import Config
 from scots.core.versions import code_version, now, package_versions
 from scots.data.trajectories import Meta
 from scots.envs import environment_class, tasks_of
-from scots.envs.base import Task
+from scots.envs.base import OUT_OF_TIME, Task
 from scots.evaluation.control import Controller
+from scots.evaluation.cost import metered
 from scots.evaluation.rollout import Episode, run_episodes
 
 
@@ -44,6 +46,8 @@ class EvalResult(Config):
     seconds: float  # wall time of the evaluation, shared out over its tasks
     stages: dict[str, float]  # wall time of what came before, where it is known
     artifacts: dict[str, str]  # stage -> key of what it made, a hash of all that went into it
+    failures: dict[str, int] = field(default_factory=dict)  # cause -> episodes, where there was a goal to reach
+    planning: dict[str, float] = field(default_factory=dict)  # what it cost over all tasks, see `PlanningCost`
 
 
 @dataclass(frozen=True)
@@ -74,13 +78,16 @@ def evaluate(
 ) -> list[EvalResult]:
     """Rows of every task, by default all, under every step limit, by default those of the dataset.
 
-    One run serves several limits: it goes to the largest, and an episode counts for those it was fast enough for.
+    Tasks of the same number, such as random ones, share a row. One run serves several limits: it goes to the largest,
+    and an episode counts for those it was fast enough for.
     """
     begin = time.monotonic()
     limits = sorted(set(limits or subject.step_limits))
     tasks = tuple(dict.fromkeys(tasks or tasks_of(subject.meta)))  # named twice, it is evaluated once
     options: dict[str, Any] = {"episodes": episodes, "seed": seed, "workers": workers}
-    finished = run_episodes(subject.controller, subject.meta, tasks, max_steps=limits[-1], **options)
+    with metered(subject.controller) as cost:
+        finished = run_episodes(subject.controller, subject.meta, tasks, max_steps=limits[-1], **options)
+    numbers = list(dict.fromkeys(task.number for task in tasks))
     row = partial(
         EvalResult,
         dataset=subject.meta.dataset or "",
@@ -88,28 +95,31 @@ def evaluate(
         profile=subject.profile,
         training_seed=subject.training_seed,
         seed=seed,
-        episodes=episodes,
         following=subject.following,
         search=subject.search,
         origin=subject.meta.origin,
         versions=package_versions("torch", *environment_class(subject.meta).packages),
         commit=code_version(),
         date=now(),
-        seconds=round((time.monotonic() - begin) / len(tasks), 2),
+        seconds=round((time.monotonic() - begin) / len(numbers), 2),
         stages=subject.stages,
         artifacts=subject.artifacts,
+        planning=cost.to_dict(),
     )
-    own = {task: [episode for episode in finished if episode.task == task] for task in tasks}
-    return [row(**_outcome(own[task], task, limit, subject)) for limit in limits for task in tasks]
+    own = {number: [episode for episode in finished if episode.task.number == number] for number in numbers}
+    return [row(task=number, **_outcome(own[number], limit, subject)) for limit in limits for number in numbers]
 
 
-def _outcome(episodes: Sequence[Episode], task: Task, limit: int, subject: Subject) -> dict[str, Any]:
+def _outcome(episodes: Sequence[Episode], limit: int, subject: Subject) -> dict[str, Any]:
     """The fields of a row that the episodes of its task decide."""
     steps = [episode.steps for episode in episodes if episode.success and episode.steps <= limit]
     mean_return = float(np.mean([episode.return_within(limit) for episode in episodes]))
+    slow = sum(episode.success and episode.steps > limit for episode in episodes)
+    failures = Counter(episode.failure for episode in episodes if episode.failure) + Counter({OUT_OF_TIME: slow})
     return {
-        "task": task.number,
+        "episodes": len(episodes),
         "max_steps": limit,
+        "failures": dict(failures),
         "successes": None if all(episode.goal is None for episode in episodes) else len(steps),
         "steps": float(np.median(steps)) if steps else None,
         "mean_return": mean_return,

@@ -8,6 +8,7 @@ bits of a network's output do, by the size of its batch.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -18,10 +19,11 @@ from scots.core.console import Progress, progress
 from scots.core.errors import BadInput
 from scots.data.trajectories import Array, Meta
 from scots.envs import environment_class
-from scots.envs.base import Task
+from scots.envs.base import Environment, Task
 from scots.envs.vector import EpisodeId, VectorEnvironment, vector_environment
-from scots.evaluation.control import Controller
+from scots.evaluation.control import Controller, SubgoalController
 
+_LAST_STEPS = 100  # by which the cause of a failure is judged
 _MOST_STEPS = 10**10  # in one evaluation, which would take weeks
 _EPISODES_TOGETHER = 256  # environments side by side: the state of an ant's takes about half a megabyte
 
@@ -37,6 +39,7 @@ class Episode:
     rewards: Array  # (steps,)
     goal: Array | None  # (O,)
     observations: Array | None  # (steps + 1, O), if recorded
+    failure: str | None = None  # why it did not reach its goal, if it has one
 
     def return_within(self, limit: int) -> float:
         """The undiscounted sum of rewards within a step limit."""
@@ -69,7 +72,7 @@ def run_episodes(
         vector_environment(kind, meta, len(batches[0]), workers) as environments,
         progress("evaluating", len(ids) * max_steps, "steps") as bar,
     ):
-        run = _Runner(controller, environments, max_steps, seed, record, bar)
+        run = _Runner(controller, kind, meta, environments, max_steps, seed, record, bar)
         return [episode for batch in batches for episode in run(batch)]
 
 
@@ -78,6 +81,8 @@ class _Runner:
     """Runs batches of episodes from begin to end."""
 
     controller: Controller
+    kind: type[Environment]
+    meta: Meta
     environments: VectorEnvironment
     max_steps: int
     seed: int
@@ -88,7 +93,7 @@ class _Runner:
         seeds = Seeds(self.seed)
         self.controller.begin([seeds.integer(f"controller {task.label}", number) for task, number in ids])
         observations, goals = self.environments.reset(ids, self.seed)
-        path = [observations.copy()]
+        path, last = [observations.copy()], deque([observations.copy()], maxlen=_LAST_STEPS)
         running, steps = np.arange(len(ids)), np.zeros(len(ids), dtype=np.int64)
         success, rewards = np.zeros(len(ids), dtype=bool), np.zeros((len(ids), self.max_steps))
         while len(running) and len(path) <= self.max_steps:
@@ -97,7 +102,8 @@ class _Runner:
             observations[running], success[running] = stepped.observations, stepped.successes
             rewards[running, len(path) - 1] = stepped.rewards
             steps[running] += 1
-            path.append(observations.copy() if self.record else observations)
+            last.append(observations.copy())
+            path.append(last[-1] if self.record else observations)
             left = self.max_steps + 1 - len(path)  # steps that episodes which end now do not need
             self.bar.advance(len(running) + left * int(stepped.dones.sum()))
             running = running[~stepped.dones]
@@ -110,6 +116,13 @@ class _Runner:
                 rewards[n, : steps[n]],
                 None if goals is None else goals[n],
                 np.stack([at[n] for at in path[: steps[n] + 1]]) if self.record else None,
+                None if success[n] or goals is None else self._failure(n, np.stack([at[n] for at in last])),
             )
             for n, (task, number) in enumerate(ids)
         ]
+
+    def _failure(self, episode: int, observations: Array) -> str:
+        """Why an episode failed, by its last observations (T, O)."""
+        plan = self.controller.plan_of(episode).positions if isinstance(self.controller, SubgoalController) else None
+        known = None if plan is None else plan[np.isfinite(plan).all(axis=1)]
+        return self.kind.cause_of_failure(self.meta, observations, known)

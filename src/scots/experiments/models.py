@@ -27,7 +27,7 @@ from scots.datasets.loading import known_meta
 from scots.datasets.specs import DatasetSpec, spec_of, spec_of_meta
 from scots.evaluation.control import Controller, GoalController, PlanFollowing, SubgoalController
 from scots.evaluation.results import Subject
-from scots.experiments.recipe import Recipe, check_search, default_search
+from scots.experiments.recipe import Recipe, check_search
 from scots.models.cache import load_or_train, model_folder, train
 from scots.models.training import NO_LIMITS, Limits, Model, identity, read_description
 from scots.planners import PLANNERS
@@ -80,13 +80,18 @@ class SearchParts:
         """Read what `save` wrote."""
         return cls(TemporalDistance.load(folder / "embedding"), Support.load(folder / "support.npz"))
 
+    @property
+    def encoder(self) -> PositionEmbedding:
+        """The embedding for positions."""
+        return PositionEmbedding(self.embedding, self.embedding.meta.position)
+
     def search(self, planner: PlannerModel, config: SearchConfig) -> SearchingPlanner:
         """A planner that searches for the best of another's plans, part by part where that is possible."""
         check_search(type(planner), config)
-        encoder = PositionEmbedding(self.embedding, self.embedding.meta.position)
+        planner.encoder = self.encoder
         if planner.has_bridges:
-            return PlanSearch(cast(BridgingPlanner, planner), encoder, self.support, config)
-        return WholePlanSearch(planner, encoder, self.support, config)
+            return PlanSearch(cast(BridgingPlanner, planner), planner.encoder, self.support, config)
+        return WholePlanSearch(planner, planner.encoder, self.support, config)
 
 
 def embedding_config(augmentation: Any, spec: DatasetSpec, profile: Profile) -> TemporalDistanceConfig:
@@ -134,15 +139,17 @@ def train_model(
     force: bool = False,
     steps: int | None = None,
     limits: Limits = NO_LIMITS,
+    alone: bool = False,
 ) -> Model:
     """Train a planner or an agent with the settings for a dataset, in a folder or in the cache.
 
-    `steps` is the setting "training.steps"; `limits` may end training before.
+    `steps` is the setting "training.steps"; `limits` may end training before. An agent that is to act `alone` has other
+    settings than one that follows plans; most agents are always trained to act alone.
 
     Plan search needs an embedding and the support of the recorded data; they are saved with a planner where `recorded`
     is given, or where the cache still has the embedding that the planner's data was stitched with.
     """
-    kind, default = _configured(name, data, profile)
+    kind, default = _configured(name, data, profile, alone)
     config = default.replace_all({**(changes or {}), **({} if steps is None else {"training.steps": steps})})
     folder = folder or model_folder(kind, config, data.fingerprint(), seed)
     origin: dict[str, Any] = {"profile": profile, "changes": config.changes_from(default)}
@@ -152,17 +159,20 @@ def train_model(
                 (folder / file).unlink(missing_ok=True)
         model = train(kind, config, data, seed, folder, name, limits=limits, **origin)
         if isinstance(model, PlannerModel):
+            if model.needs_distances(config) and recorded is None and data.meta.augmentation is None:
+                recorded = data
             _save_search_parts(folder, data, recorded, profile, seed)
     return model
 
 
-def _configured(name: str, data: Trajectories, profile: Profile) -> tuple[type[Model], Config]:
+def _configured(name: str, data: Trajectories, profile: Profile, alone: bool) -> tuple[type[Model], Config]:
     """The class of a planner or agent and its settings for a dataset."""
     spec = _announced_spec(data)
     if name in PLANNERS:
         return PLANNERS[name], PLANNERS[name].configure(spec, int(np.median(data.lengths)), profile)
     if name in AGENTS:
-        return AGENTS[name], AGENTS[name].configure(spec, profile)
+        agent = AGENTS[name]
+        return agent, agent.configure(spec, profile, alone=alone or not agent.follows_plans)
     raise BadInput(f"{name!r} is neither a planner ({', '.join(PLANNERS)}) nor an agent ({', '.join(AGENTS)})")
 
 
@@ -226,7 +236,9 @@ def build_controller(
                 "--candidates 1"
             )
         plans = parts.search(planner, search)
-    return SubgoalController(plans, agent, following, planner.columns)
+    elif parts is not None:
+        planner.encoder = parts.encoder
+    return SubgoalController(plans, agent, following, planner.columns, agent.passage)
 
 
 def subject_of(
@@ -243,8 +255,8 @@ def subject_of(
         if part is not None:
             _check_environment(part, meta)
     spec = spec_of_meta(meta, columns=len(meta.columns), episode_states=0)  # nothing here depends on these two
-    following = PlanFollowing.configure(spec) if planner else None
-    search = default_search(type(planner), model.profile, model.meta.augmentation is not None) if planner else None
+    following = PlanFollowing.configure(spec, model.profile) if planner else None
+    search = SearchConfig() if planner else None
     settings = {"following": following, "search": search}
     for path, value in (changes or {}).items():
         part_name, _, rest = path.partition(".")
@@ -253,7 +265,8 @@ def subject_of(
         settings[part_name] = config.replace_at(rest, value)
     following, search = settings["following"], settings["search"]  # type: ignore[assignment]
     trained = _trained_parts(planner, policy)
-    saved = planner.folder / "search" if planner and planner.folder and search and search.is_on else None
+    is_used = planner and search and (search.is_on or planner.needs_distances(planner.config))
+    saved = planner.folder / "search" if planner and planner.folder and is_used else None
     parts = SearchParts.load(saved) if saved and SearchParts.are_in(saved) else None
     return Subject(
         controller=build_controller(planner, policy, following, search, parts),
@@ -354,17 +367,26 @@ def _recipe_of(
     """The recipe behind trained models: their methods, and where their settings are not the profile's."""
     trained = planner or agent
     augmentation = trained.meta.augmentation
-    changes = {"augmenter": augmentation["changes"] if augmentation else {}, "agent": agent.changes}
+    changes = {"augmenter": augmentation["changes"] if augmentation else {}}
+    changes["agent"] = _agent_changes(agent, spec, alone=planner is None)
     if planner:
         assert following is not None
         assert search is not None
         changes["planner"] = planner.changes
-        changes["following"] = following.changes_from(PlanFollowing.configure(spec))
-        default = default_search(type(planner), planner.profile, augmentation is not None)
-        changes["search"] = search.changes_from(default)
+        changes["following"] = following.changes_from(PlanFollowing.configure(spec, planner.profile))
+        changes["search"] = search.changes_from(SearchConfig())
     return Recipe(
         augmenter=augmentation["augmenter"] if augmentation else None,
         planner=planner.name if planner else None,
         agent=agent.name,
         overrides={f"{part}.{path}": value for part, own in changes.items() for path, value in own.items()},
     )
+
+
+def _agent_changes(agent: Agent, spec: DatasetSpec, *, alone: bool) -> Mapping[str, Any]:
+    """Where its settings are not those of its profile for what it does now: it may have been trained for the other."""
+    if agent.profile is None:
+        return agent.changes
+    default = agent.configure(spec, cast(Profile, agent.profile), alone=alone)
+    as_trained = default.replace_all(agent.changes) == agent.config
+    return agent.changes if as_trained else agent.config.changes_from(default)

@@ -28,11 +28,12 @@ from scots.core.files import append_rows, atomic, write_text
 from scots.core.locks import locked
 from scots.data import formats
 from scots.data.shards import validation_path
-from scots.data.trajectories import Meta, Trajectories
+from scots.data.trajectories import Meta, Trajectories, concat
 from scots.datasets.collect import collect, collection_job
 from scots.datasets.loading import data_path, load
 from scots.datasets.specs import SPECS, CollectionSpec, DatasetSpec, spec_of
 from scots.envs import environment_class
+from scots.envs.base import Task
 from scots.evaluation.control import Controller
 from scots.evaluation.results import EvalResult, Subject, evaluate
 from scots.experiments.models import SearchParts, build_controller, embedding_config
@@ -57,6 +58,7 @@ class Run(Config):
     profile: Profile = "laptop"
     training_seed: int = 0
     seed: int = 0
+    pairs: int = 0  # random pairs of start and goal, one episode each; 0: the tasks of the benchmark
 
 
 # ------------------------------------------------------------------------------------------------------------- stages
@@ -205,11 +207,33 @@ class AugmentStage(Stage):
         return formats.read(self._path)
 
 
+class BothData:
+    """The augmented episodes and the recorded ones, in one dataset."""
+
+    def __init__(self, source: DataStage, augment: AugmentStage) -> None:
+        self._source, self._augment = source, augment
+
+    def key(self) -> str:
+        """The keys of both."""
+        return key_of("both", self._augment.key(), self._source.key())
+
+    @cached_property
+    def data(self) -> Trajectories:
+        """All episodes; what is said of them is what the augmented ones say."""
+        return concat([self._augment.data, self._source.data])
+
+
 class ModelStage(Stage):
     """A planner or an agent trained on data."""
 
     def __init__(
-        self, name: str, kind: type[Model], config: Any, source: DataStage | AugmentStage, run: Run, default: Any
+        self,
+        name: str,
+        kind: type[Model],
+        config: Any,
+        source: DataStage | AugmentStage | BothData,
+        run: Run,
+        default: Any,
     ) -> None:
         self.name, self._kind, self._config, self._source, self._run = name, kind, config, source, run
         self._default = default
@@ -243,7 +267,7 @@ class ModelStage(Stage):
 
 
 class SearchStage(Stage):
-    """What plan search needs of the recorded data, kept in the planner's folder."""
+    """What plan search and planners that need distances need of the recorded data, kept in the planner's folder."""
 
     name = "search"
 
@@ -304,18 +328,26 @@ class Pipeline:
             return None
         return AugmentStage(self.source, name, self.settings.augmenter, run.training_seed, run.profile)
 
+    @cached_property
+    def _learned_from(self) -> DataStage | AugmentStage | BothData:
+        """What the planner, or an agent by itself, learns from."""
+        if self.augment is None:
+            return self.source
+        keeps = self.settings.data is not None and self.settings.data.keep_recorded
+        return BothData(self.source, self.augment) if keeps else self.augment
+
     def _planner_stage(self) -> ModelStage | None:
         if self.recipe.planner is None:
             return None
-        kind, source = PLANNERS[self.recipe.planner], self.augment or self.source
-        return ModelStage("planner", kind, self.settings.planner, source, self.run, self._defaults.planner)
+        kind = PLANNERS[self.recipe.planner]
+        return ModelStage("planner", kind, self.settings.planner, self._learned_from, self.run, self._defaults.planner)
 
     def _agent_stage(self) -> ModelStage:
-        kind, source = AGENTS[self.recipe.agent], self.source if self.planner else self.augment or self.source
+        kind, source = AGENTS[self.recipe.agent], self.source if self.planner else self._learned_from
         return ModelStage("agent", kind, self.settings.agent, source, self.run, self._defaults.agent)
 
     def _search_stage(self) -> SearchStage | None:
-        if self.planner is None or self.settings.search is None or not self.settings.search.is_on:
+        if self.planner is None or not self.recipe.needs_search_parts(self.settings):
             return None
         embedding = embedding_config(self.settings.augmenter, self.spec, self.run.profile)
         return SearchStage(self.source, self.planner, embedding, self.run.training_seed)
@@ -333,7 +365,7 @@ class Pipeline:
     @property
     def training_data(self) -> Trajectories:
         """What the planner, or an agent by itself, learns from."""
-        return (self.augment or self.source).data
+        return self._learned_from.data
 
     def pending(self) -> list[str]:
         """The stages that are still to be done, the evaluation included."""
@@ -363,7 +395,7 @@ class Pipeline:
         path = self._rows_path()
         with nullcontext() if path.exists() else locked(path):
             if not path.exists():
-                found = evaluate(self.subject, episodes=EPISODES[self.run.profile], seed=self.run.seed)
+                found = evaluate(self.subject, self._tasks(), episodes=self._episodes(), seed=self.run.seed)
                 with atomic(path) as temporary:
                     append_rows(temporary, [row.to_dict() for row in found])
         return [EvalResult.from_dict(json.loads(line)) for line in path.read_text().splitlines()]
@@ -386,6 +418,15 @@ class Pipeline:
             artifacts={name: stage.key() for name, stage in self.stages.items()},
         )
 
+    def _tasks(self) -> tuple[Task, ...]:
+        """The tasks to evaluate; none stands for those of the environment."""
+        meta, run = self.source.meta(), self.run
+        return environment_class(meta).random_tasks(meta, run.pairs, run.seed) if run.pairs else ()
+
+    def _episodes(self) -> int:
+        """Episodes of each task."""
+        return 1 if self.run.pairs else EPISODES[self.run.profile]
+
     def _controller(self) -> Controller:
         planner = cast(PlannerModel, self.planner.model) if self.planner else None
         parts = self.search.parts if self.search else None
@@ -398,7 +439,8 @@ class Pipeline:
         decided = [
             self.recipe.to_json(),
             *(config.to_json() for config in (settings.following, settings.search) if config),
-            f"{run.profile}, seed {run.seed}, {EPISODES[run.profile]} episodes, limits {self.spec.step_limits}",
+            f"{run.profile}, seed {run.seed}, {self._episodes()} episodes, limits {self.spec.step_limits}",
+            *([f"{run.pairs} random pairs"] if run.pairs else []),
         ]
         key = key_of("evaluate", *decided, *(stage.key() for stage in self.stages.values()))
         return artifact_folder("evaluate", key) / "rows.jsonl"

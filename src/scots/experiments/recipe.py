@@ -16,14 +16,17 @@ from scots.planners import PLANNERS
 from scots.planners.base import PlannerModel
 from scots.planners.search import SearchConfig
 
-SEARCH: dict[str, SearchConfig] = {
-    "smoke": SearchConfig(candidates=2, mend=True, bisect=True),
-    "laptop": SearchConfig(candidates=8, mend=True, bisect=True),
-    "paper": SearchConfig(),
-}
-"""How plans are searched for, by profile: a planner trained for minutes errs more often than one trained for a day."""
+SEARCH = SearchConfig(candidates=8, mend=True, bisect=True)
+"""Plan search with all its parts, where it is asked for; a recipe that says nothing follows the one plan it draws."""
 
-_PARTS = ("augmenter", "planner", "agent", "following", "search")
+_PARTS = ("augmenter", "data", "planner", "agent", "following", "search")
+
+
+@dataclass(frozen=True)
+class LearningData(Config):
+    """What a planner, or an agent by itself, learns from where there is an augmenter."""
+
+    keep_recorded: bool = False  # beside the augmented data the recorded episodes, too
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,7 @@ class Settings:
     """A recipe resolved for a dataset and a profile: the config of every part; None for parts the recipe lacks."""
 
     augmenter: Any | None
+    data: LearningData | None
     planner: Any | None
     agent: Any
     following: PlanFollowing | None
@@ -42,8 +46,8 @@ class Recipe(Config):
     """From data to actions: an augmenter, a planner with the agent that follows its plans, or an agent by itself.
 
     A planner learns from the augmented data and its agent from the recorded data, whose actions were executed; an
-    agent by itself learns from the augmented data. Overrides are typed when the recipe is resolved:
-    `recipe.replace_at("augmenter.stitching.novelty_weight", 4)`.
+    agent by itself learns from the augmented data, with settings for one that acts alone. Overrides are typed when the
+    recipe is resolved: `recipe.replace_at("augmenter.stitching.novelty_weight", 4)`.
     """
 
     augmenter: str | None = "scots"  # None: the data as it was recorded
@@ -63,7 +67,7 @@ class Recipe(Config):
             part = path.partition(".")[0]
             if part not in _PARTS:
                 raise BadInput(f"{path!r} is not a setting of {', '.join(_PARTS)}")
-            if part == "augmenter" and self.augmenter is None:
+            if part in ("augmenter", "data") and self.augmenter is None:
                 raise BadInput(f"{path!r} has no effect without an augmenter")
             if part in ("planner", "following", "search") and self.planner is None:
                 raise BadInput(f"{path!r} has no effect without a planner")
@@ -82,6 +86,12 @@ class Recipe(Config):
     def resolve(self, spec: DatasetSpec, profile: Profile) -> Settings:
         """The config of every part for a dataset at a profile's scale, with the overrides applied and checked."""
         return self._resolved(spec, profile)[0]
+
+    def needs_search_parts(self, settings: Settings) -> bool:
+        """Whether what it resolved to plans only with the embedding of the recorded data: to search, or by itself."""
+        if self.planner is None or settings.search is None:
+            return False
+        return settings.search.is_on or PLANNERS[self.planner].needs_distances(settings.planner)
 
     def defaults(self, spec: DatasetSpec, profile: Profile) -> Settings:
         """The same before the overrides; plans still fit what the augmenter makes with its overrides."""
@@ -106,10 +116,11 @@ class Recipe(Config):
         planner = PLANNERS[self.planner] if self.planner else None
         defaults = Settings(
             augmenter=augmentation,
+            data=LearningData() if augmenter else None,
             planner=planner.configure(spec, states or spec.episode_states, profile) if planner else None,
-            agent=AGENTS[self.agent].configure(spec, profile),
-            following=PlanFollowing.configure(spec) if planner else None,
-            search=default_search(planner, profile, augmenter is not None) if planner else None,
+            agent=AGENTS[self.agent].configure(spec, profile, alone=planner is None),
+            following=PlanFollowing.configure(spec, profile) if planner else None,
+            search=SearchConfig() if planner else None,
         )
         settings = Settings(**{part: self._changed(part, getattr(defaults, part)) for part in _PARTS})
         if planner and settings.search:
@@ -123,14 +134,6 @@ class Recipe(Config):
             if changes
             else config
         )
-
-
-def default_search(planner: type[PlannerModel], profile: str | None, augmented: bool) -> SearchConfig:
-    """How plans are searched for: as the profile says where parts of plans can be searched, on augmented data.
-
-    Baselines draw one plan, as published.
-    """
-    return SEARCH.get(profile or "", SearchConfig()) if augmented and planner.has_bridges else SearchConfig()
 
 
 def check_search(planner: type[PlannerModel], search: SearchConfig) -> None:

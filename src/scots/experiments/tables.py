@@ -12,7 +12,7 @@ from scots.core.errors import BadInput
 from scots.datasets.specs import SPECS, DatasetSpec
 from scots.evaluation.results import EvalResult
 from scots.experiments.pipeline import Pipeline, Run
-from scots.experiments.recipe import Recipe
+from scots.experiments.recipe import SEARCH, Recipe
 
 _Published = dict[str, str]
 """Column -> what the paper prints: mean and deviation over its five seeds."""
@@ -30,6 +30,7 @@ class ResultTable:
     title: str
     columns: dict[str, _RecipeFor | None]  # name -> recipe for a dataset
     published: dict[str, _Published]  # dataset -> column -> number
+    pairs: int = 0  # random pairs of start and goal in place of the benchmark's tasks
 
     @property
     def recipes(self) -> dict[str, _RecipeFor]:
@@ -39,7 +40,7 @@ class ResultTable:
     def recipe(self, column: str, dataset: str, profile: Profile) -> Recipe | None:
         """What fills a cell, without overrides that change nothing; None where only others have published."""
         make, spec = self.columns[column], SPECS[dataset]
-        return make(spec).normalized(spec, profile) if make else None
+        return make(spec.at(profile)).normalized(spec, profile) if make else None
 
     def runs(
         self,
@@ -60,27 +61,43 @@ class ResultTable:
             for column in columns or self.recipes
             if (recipe := self.recipe(column, dataset, profile))
         ]
-        return [Run(dataset, recipe, profile, training_seed, seed) for dataset, recipe in recipes for seed in seeds]
+        shared = (profile, training_seed)
+        return [Run(dataset, recipe, *shared, seed, self.pairs) for dataset, recipe in recipes for seed in seeds]
 
 
 def _hd(spec: DatasetSpec) -> Recipe:
-    """The baseline: the planner on the data as it was recorded."""
+    """The baseline: the planner on the data as it was recorded; it follows the one plan it draws."""
     return Recipe(None, "hd", spec.controller)
 
 
 def _scots(spec: DatasetSpec) -> Recipe:
-    """The paper's method: the planner on stitched data."""
+    """The paper's method: the same planner on stitched data."""
     return Recipe("scots", "hd", spec.controller)
 
 
-def _with(overrides: dict[str, Any]) -> _RecipeFor:
-    return lambda spec: replace(_scots(spec), overrides=overrides)
+def _untrained(planner: str) -> _RecipeFor:
+    """A planner that learns nothing, with the same controller."""
+    return lambda spec: Recipe(None, planner, spec.controller)
 
 
-def _candidates(count: int) -> _RecipeFor:
-    """The best of several plans; one plan is left as it is drawn."""
-    searches = count > 1
-    return _with({"search.candidates": count, "search.mend": searches, "search.bisect": searches})
+def _composed(planner: str, augmenter: str | None = None, overrides: dict[str, Any] | None = None) -> _RecipeFor:
+    """A planner of chunks, on the data as it was recorded or on stitched data."""
+    return lambda spec: Recipe(augmenter, planner, spec.controller, overrides or {})
+
+
+def _with(overrides: dict[str, Any], recipe: _RecipeFor = _scots) -> _RecipeFor:
+    return lambda spec: replace(recipe(spec), overrides=overrides)
+
+
+def _alone(agent: str, augmenter: str | None = None, keep_recorded: bool = False) -> _RecipeFor:
+    """An agent that acts by itself, on the data as it was recorded or as an augmenter makes it."""
+    overrides = {"data.keep_recorded": True} if keep_recorded else {}
+    return lambda spec: Recipe(augmenter, None, agent, overrides)
+
+
+_SEARCH = {f"search.{name}": value for name, value in SEARCH.to_dict().items()}
+_BY_CLOCK = {"following.replan_every": 50, "following.replan_late": False}
+_ONCE = {"following.replan_every": 0, "following.replan_late": False}
 
 
 def _published(text: str) -> dict[str, _Published]:
@@ -112,26 +129,117 @@ _REPLANNING = _published("""
     antmaze-giant-stitch-v0:    27±4  65±3  84±2  87±2
 """)
 
+_GCRL = _published("""
+    GCIQL GCIQL+SynthER GCIQL+SCoTS CRL CRL+SynthER CRL+SCoTS HIQL HIQL+SynthER HIQL+SCoTS QRL
+    pointmaze-medium-stitch-v0: 21±9 30±3 79±1  0±1  0±0  46±2  74±6  77±4 82±4  80±12
+    pointmaze-large-stitch-v0:  31±2 35±4 26±2  0±0  0±0  39±2  13±6  16±3 67±1  84±15
+    pointmaze-giant-stitch-v0:  0±0  0±0  0±0   0±0  0±0  18±2  0±0   0±0  27±2  50±8
+    antmaze-medium-stitch-v0:   29±6 31±3 35±2  53±6 48±3 65±3  94±1  91±2 94±1  59±7
+    antmaze-large-stitch-v0:    7±2  3±4  7±1   11±2 12±2 19±1  67±5  65±3 91±2  18±2
+    antmaze-giant-stitch-v0:    0±0  0±0  0±0   0±0  0±0  2±1   2±2   0±0  55±5  0±0
+    antmaze-medium-explore-v0:  13±2 12±3 18±3  3±2  3±1  15±3  37±10 45±8 94±1  1±1
+    antmaze-large-explore-v0:   0±0  0±0  0±0   0±0  2±1  19±1  4±5   12±3 77±2  0±0
+""")
+_AUGMENTED = {"": None, "+SynthER": "synther", "+SCoTS": "scots"}
+
+_MAZES = tuple(_PLANNING)
+_LONG_CHUNKS = {"planner.chunk": 32, "planner.overlap": 11, "planner.stride": 16}
+"""497 states, as long as the shorter plans of HD on stitched data: what lies beyond that horizon is composed."""
+
 TABLES: dict[str, ResultTable] = {
     "planning": ResultTable(
-        "Planning (the paper's Table 1)",
-        {"GCIQL": None, "QRL": None, "CRL": None, "HIQL": None, "GSC": None, "CD": None, "HD": _hd, "SCoTS": _scots},
+        "Planning (the paper's Table 1): HD and SCoTS, trained alike, follow one plan at a time; then both with search",
+        {
+            "GCIQL": None,
+            "QRL": None,
+            "CRL": None,
+            "HIQL": None,
+            "GSC": _composed("gsc"),
+            "CD": _composed("cd"),
+            "HD": _hd,
+            "SCoTS": _scots,
+        }
+        | {"HD + search": _with(_SEARCH, _hd), "SCoTS + search": _with(_SEARCH)},
         _PLANNING,
     ),
+    "without_diffusion": ResultTable(
+        "Planners that learn nothing, with the same controller: shortest paths over the recorded support, and over the "
+        "true map, which is the most that any planner can reach with this controller (beyond the paper)",
+        {"recorded support": _untrained("support"), "oracle": _untrained("oracle")},
+        {dataset: {} for dataset in _MAZES},
+    ),
+    "held_out": ResultTable(
+        "Planning between 100 random pairs of cells, one episode each: settings are chosen on other pairs, and never "
+        "on the benchmark's five tasks (beyond the paper)",
+        {"HD": _hd, "SCoTS": _scots, "SCoTS + search": _with(_SEARCH), "oracle": _untrained("oracle")},
+        {dataset: {} for dataset in _MAZES},
+        pairs=100,
+    ),
     "replanning": ResultTable(
-        "Planning once or replanning (the paper's Table 3)",
-        {"CD-once": None, "CD": None, "SCoTS-once": _with({"following.replan_every": 0}), "SCoTS": _scots},
+        "When to plan again (the paper's Table 3): once, by the clock (every 50 steps, as published), or when late",
+        {
+            "CD-once": _composed("cd", None, _ONCE),
+            "CD": _composed("cd", None, _BY_CLOCK),
+            "SCoTS-once": _with(_ONCE),
+            "SCoTS": _with(_BY_CLOCK),
+            "SCoTS, when late": _scots,
+        },
         _REPLANNING,
     ),
-    "candidates": ResultTable(
-        "Plan search with this many candidates; with one, plans are followed as drawn (beyond the paper)",
-        {f"SCoTS, {count}": _candidates(count) for count in (1, 2, 4, 8)},
+    "composition": ResultTable(
+        "Stitching data, stitching plans, or both (beyond the paper)",
+        {
+            "SCoTS": _scots,
+            "GSC": _composed("gsc"),
+            "CD": _composed("cd"),
+            "GSC, SCoTS data": _composed("gsc", "scots"),
+            "CD, SCoTS data": _composed("cd", "scots"),
+            "CD, long chunks of SCoTS data": _composed("cd", "scots", _LONG_CHUNKS),
+        },
+        {
+            dataset: {column: _PLANNING[dataset][column] for column in ("GSC", "CD", "SCoTS")}
+            for dataset in ("pointmaze-giant-stitch-v0", "antmaze-large-stitch-v0")
+        },
+    ),
+    "search": ResultTable(
+        "Plan search part by part: the cheapest of eight plans, then windows with faults drawn again, then bisection "
+        "(beyond the paper)",
+        {
+            "one plan": _scots,
+            "ranking": _with({"search.candidates": SEARCH.candidates}),
+            "ranking, mending": _with({"search.candidates": SEARCH.candidates, "search.mend": True}),
+            "ranking, mending, bisection": _with(_SEARCH),
+        },
         {dataset: {} for dataset in _STITCH},
     ),
     "controller_horizon": ResultTable(
         "Plan steps from one subgoal to the next (the paper's Figure 5, which prints no numbers)",
         {f"SCoTS, {steps}": _with({"following.lookahead": steps}) for steps in (5, 10, 15, 20, 25)},
         {dataset: {} for dataset in ("antmaze-giant-stitch-v0", *_STITCH[:3])},
+    ),
+    "gcrl": ResultTable(
+        "Agents that act by themselves, on recorded, SynthER's and stitched data (the paper's Table 2; QRL on recorded "
+        "data is from its Table 1)",
+        {
+            **{
+                f"{agent}{suffix}": _alone(agent.lower(), augmenter)
+                for agent in ("GCIQL", "CRL", "HIQL")
+                for suffix, augmenter in _AUGMENTED.items()
+            },
+            "QRL": _alone("qrl"),
+        },
+        _GCRL,
+    ),
+    "gcrl_data": ResultTable(
+        "The same with recorded episodes beside the augmented data, where SynthER's transitions are in the TD terms "
+        "only (beyond the paper, which does not say)",
+        {
+            f"{agent}{suffix}{', both' if both else ''}": _alone(agent.lower(), augmenter, keep_recorded=both)
+            for agent in ("GCIQL", "HIQL")
+            for suffix, augmenter in _AUGMENTED.items()
+            for both in ((False, True) if augmenter else (False,))
+        },
+        {dataset: {} for dataset in _MAZES},
     ),
 }
 
@@ -158,7 +266,7 @@ def work_list(runs: Sequence[Run]) -> str:
         pipeline = Pipeline(run)
         for name in pipeline.pending():
             key = pipeline.stages[name].key() if name in pipeline.stages else run.to_json()
-            minutes = pipeline.spec.minutes.get(name) if run.profile == "laptop" else None
+            minutes = _expected_minutes(pipeline, name) if run.profile == "laptop" else None
             work.setdefault(f"{name} {key}", (_describe(pipeline, name), minutes))
     if not work:
         return "nothing is left to do"
@@ -167,16 +275,23 @@ def work_list(runs: Sequence[Run]) -> str:
     return "\n".join([*lines, f"{_minutes(total or None):>8}  in all, on two cores"])
 
 
+def _expected_minutes(pipeline: Pipeline, stage: str) -> float | None:
+    """How long a stage should take; an agent trains longer to act alone, and each augmenter takes its own time."""
+    recipe = pipeline.recipe
+    known = {"agent": "agent" if recipe.planner else "agent alone", "augment": f"augment {recipe.augmenter}"}
+    return pipeline.spec.minutes.get(known.get(stage, stage), pipeline.spec.minutes.get(stage))
+
+
 def _describe(pipeline: Pipeline, stage: str) -> str:
     """A piece of work in words: the dataset, the stage, what it makes, and the overrides that matter to it."""
     recipe, run = pipeline.recipe, pipeline.run
     made = {"augment": recipe.augmenter, "planner": recipe.planner, "agent": recipe.agent, "evaluate": recipe.actor}
-    parts = {"augment": ("augmenter",), "planner": ("augmenter", "planner"), "agent": ("agent",)}
-    every = ("augmenter", "planner", "agent", "following", "search")
+    parts = {"augment": ("augmenter",), "planner": ("augmenter", "data", "planner"), "agent": ("data", "agent")}
+    every = ("augmenter", "data", "planner", "agent", "following", "search")
     relevant = parts.get(stage, every if stage == "evaluate" else ())
     changes = [f"{path} {value}" for path, value in recipe.overrides.items() if path.partition(".")[0] in relevant]
     words = [run.dataset, f"{stage} {made.get(stage) or ''}".strip()]
-    if stage in ("planner", "evaluate"):
+    if stage in ("planner", "evaluate") or (stage == "agent" and recipe.planner is None):
         words.append(f"on {recipe.augmenter or 'recorded'} data")
     return " · ".join([*words, *changes, *([f"seed {run.seed}"] if stage == "evaluate" else [])])
 

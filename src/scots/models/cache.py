@@ -70,12 +70,12 @@ def seconds_spent(folder: Path) -> float | None:
 
 def model_key(kind: type[Model], config: Config, data_key: str, seed: int, sizes: _Sizes = _NO_SIZES) -> str:
     """The key of a model: its class, config, data and seed, and sizes that the data does not tell."""
-    return key_of(kind.__name__, config.to_json(), data_key, str(seed), json.dumps(dict(sizes), sort_keys=True))
+    return key_of(kind.training_name(), config.to_json(), data_key, str(seed), json.dumps(dict(sizes), sort_keys=True))
 
 
 def model_folder(kind: type[Model], config: Config, data_key: str, seed: int, sizes: _Sizes = _NO_SIZES) -> Path:
     """Where the model of this key is or will be."""
-    return artifact_folder(kind.__name__.lower(), model_key(kind, config, data_key, seed, sizes))
+    return artifact_folder(kind.training_name().lower(), model_key(kind, config, data_key, seed, sizes))
 
 
 def is_trained(folder: Path) -> bool:
@@ -133,14 +133,18 @@ def train(
                 )
             console.print(f"{label}: already trained, in {folder}", soft_wrap=True)
             return finished
-        fit(model, data, seed=seed, folder=folder, label=label, limits=limits)
+        if kind.learns:
+            fit(model, data, seed=seed, folder=folder, label=label, limits=limits)
+        else:
+            model.eval().save(folder)
     return model
 
 
 def _untrained(kind: type[_SomeModel], config: Any, data: Trajectories, seed: int, sizes: _Sizes) -> _SomeModel:
     """A model as training begins with it, if the memory has room for it, its training and its batches."""
-    batch, columns = config.training.batch_size, data.observations.shape[1]
-    check_memory(4 * batch * columns, f"batches of {batch:,} states with {columns} columns of 4 bytes")
+    if kind.learns:
+        batch, columns = config.training.batch_size, data.observations.shape[1]
+        check_memory(4 * batch * columns, f"batches of {batch:,} states with {columns} columns of 4 bytes")
     most = (available_memory() or _UNKNOWN_MEMORY) // _BYTES_PER_PARAMETER
     too_large = f"{kind.__name__}: needs more than the {most:,} parameters that fit in memory; choose smaller sizes"
     with torch.random.fork_rng(), parameter_limit(most, too_large):

@@ -134,7 +134,7 @@ class DiT1d(nn.Module):
         self.blocks = nn.ModuleList(blocks)
         self.final_modulation = nn.Linear(width, 2 * width)
         self.outward = nn.Linear(width, columns)
-        self.register_buffer("positions", sinusoid(tokens, width), persistent=False)
+        self.register_buffer("positions", sinusoid(torch.arange(tokens), width), persistent=False)
         self.apply(_xavier)
         for layer in (self.final_modulation, self.outward, *(block.modulation for block in blocks)):
             nn.init.zeros_(layer.weight)
@@ -198,10 +198,10 @@ class TimeEmbedding(nn.Module):
         return self.mlp(torch.cat([angle.cos(), angle.sin()], dim=-1))
 
 
-def sinusoid(tokens: int, width: int) -> Tensor:
-    """Transformer position code (T, W): sines, then cosines, of geometrically spaced frequencies."""
-    frequency = torch.exp(-math.log(10_000.0) * torch.arange(width // 2) / max(1, width // 2 - 1))
-    angle = torch.arange(tokens)[:, None] * frequency
+def sinusoid(positions: Tensor, width: int) -> Tensor:
+    """Transformer code (N, W) of positions (N,): sines, then cosines, of geometrically spaced frequencies."""
+    index = torch.arange(width // 2, device=positions.device)
+    angle = positions[:, None] * torch.exp(-math.log(10_000.0) * index / max(1, width // 2 - 1))
     return torch.cat([angle.sin(), angle.cos()], dim=-1)
 
 
@@ -258,6 +258,61 @@ class Bilinear(nn.Module):
         """Each left with every right: (B, X), (B, Y) -> (members, B, B)."""
         features = self.phi(left)
         return features @ self.psi(right).mT / math.sqrt(features.shape[-1])
+
+
+class GoalRepresentation(nn.Module):
+    """What HIQL calls a subgoal: an MLP of state and goal whose output has length sqrt(D) everywhere."""
+
+    def __init__(self, inputs: int, hidden: Sequence[int], columns: int) -> None:
+        super().__init__()
+        self.net = mlp((inputs, *hidden, columns))
+
+    def forward(self, state: Tensor, goal: Tensor) -> Tensor:
+        """(B, O), (B, O) -> (B, D)."""
+        return self.normalized(self.net(torch.cat([state, goal], dim=-1)))
+
+    @staticmethod
+    def normalized(representation: Tensor) -> Tensor:
+        """The same direction with length sqrt(D); the mean of a policy over representations is not that long."""
+        length = torch.linalg.vector_norm(representation, dim=-1, keepdim=True)
+        return representation / length * math.sqrt(representation.shape[-1])
+
+
+class IntervalQuasimetric(nn.Module):
+    """Interval quasimetric embedding (Wang and Isola, 2022): a distance of latents that may differ by direction.
+
+    Latents x and y are cut into components of a few dimensions each. A component contributes the length of the union of
+    the intervals [x_k, y_k] over its dimensions with x_k < y_k. The distance mixes their mean and their maximum:
+
+        x_1 |------| y_1
+        x_2     |------| y_2              d(x, y) = |=========|        ====
+        x_3                  |---| y_3
+
+    It is zero from a latent to itself, never negative, and obeys the triangle inequality.
+    """
+
+    def __init__(self, component: int) -> None:
+        """`component` is the number of dimensions of a component."""
+        super().__init__()
+        self.component = component
+        self.mix = nn.Parameter(torch.zeros(()))  # one half of each, to begin with
+
+    def forward(self, start: Tensor, goal: Tensor) -> Tensor:
+        """Distances from latents to latents: (..., Z), (..., Z) -> (...)."""
+        lengths = union_length(*(latent.unflatten(-1, (-1, self.component)) for latent in (start, goal)))
+        share = torch.sigmoid(self.mix)
+        return share * lengths.mean(-1) + (1 - share) * lengths.amax(-1)
+
+
+def union_length(start: Tensor, end: Tensor) -> Tensor:
+    """Length of the union of the intervals [start_k, end_k], those with end below start being empty: (..., K) -> (...).
+
+    In the order of their starts, each interval adds what lies beyond the farthest end before it.
+    """
+    start, order = start.sort(dim=-1)
+    end = torch.maximum(start, end.gather(-1, order))  # an empty interval ends where it starts, and adds nothing
+    covered = functional.pad(end.cummax(dim=-1).values[..., :-1], (1, 0), value=-math.inf)
+    return (end - torch.maximum(start, covered)).clamp(min=0).sum(-1)
 
 
 class GaussianActor(nn.Module):

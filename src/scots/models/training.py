@@ -109,6 +109,8 @@ class Model(nn.Module, ABC):
     """
 
     config_class: ClassVar[type[Config]]
+    learns: ClassVar[bool] = True  # by descent; otherwise building it for a dataset is all
+    weights: ClassVar[str | None] = None  # shared by classes that are trained alike and use the weights differently
     meta: Meta = Meta()  # of the training data
     data_fingerprint: str | None = None  # of the training data
     seed: int | None = None  # of the training
@@ -121,6 +123,11 @@ class Model(nn.Module, ABC):
         super().__init__()
         self.config: Any = config
         self.sizes = sizes
+
+    @classmethod
+    def training_name(cls) -> str:
+        """What its training is known by: classes with the same name can load each other's folders."""
+        return cls.weights or cls.__name__
 
     @classmethod
     @abstractmethod
@@ -150,7 +157,7 @@ class Model(nn.Module, ABC):
     @property
     def device(self) -> torch.device:
         """Where the weights are."""
-        return next(self.parameters()).device
+        return next((parameter.device for parameter in self.parameters()), torch.device("cpu"))
 
     def save(self, folder: Path) -> None:
         """Write the folder that `load` reads."""
@@ -164,6 +171,8 @@ class Model(nn.Module, ABC):
             "profile": self.profile,
             "changes": dict(self.changes),
         }
+        if self.weights is not None:
+            description["weights"] = self.weights
         if self.stopped_at is not None:
             description["stopped_at"] = self.stopped_at
         text = json.dumps(description, indent=1, sort_keys=True)
@@ -178,7 +187,7 @@ class Model(nn.Module, ABC):
         try:
             text = read_description(folder)
             description = json.loads(text)
-            if description["model"] != cls.__name__:
+            if description.get("weights", description["model"]) != cls.training_name():
                 raise BadInput(f"{folder}: holds a {description['model']}, not a {cls.__name__}")
             check_input(weights)
             header, tensors = _read(weights)
@@ -378,7 +387,7 @@ def _stop_signals() -> Iterator[list[int]]:
 
 def identity(model: Model) -> str:
     """Everything that decides what a training run ends in: class, config, sizes, data and seed, as JSON."""
-    parts = [type(model).__name__, model.config.to_dict(), model.sizes, model.data_fingerprint, model.seed]
+    parts = [model.training_name(), model.config.to_dict(), model.sizes, model.data_fingerprint, model.seed]
     parts += [] if model.stopped_at is None else [model.stopped_at]
     return json.dumps(parts, sort_keys=True)
 

@@ -262,10 +262,12 @@ class HierarchicalDiffuser(PlannerModel):
         else:
             is_long = states >= replace(config, waypoints=spec.waypoints).horizon
             config = replace(config, waypoints=spec.waypoints if is_long else spec.recorded_waypoints)
-        if profile == "laptop":
-            config = config.replace_at("training.steps", max(3000, 300 * config.waypoints))
-            gaps = config.waypoints - 1
-            config = replace(config, high_every=_MIDDLE_GAPS if gaps % _MIDDLE_GAPS == 0 and gaps >= 20 else 1)
+        if (
+            profile == "laptop"
+        ):  # recorded data, whose plans are shorter, gets as many steps and levels as stitched data
+            longest = max(spec.waypoints or 0, config.waypoints)
+            config = config.replace_at("training.steps", max(3000, 300 * longest))
+            config = replace(config, high_every=_middle_gaps(config.waypoints - 1) if longest > _MIDDLE_FROM else 1)
         return config
 
 
@@ -293,7 +295,10 @@ class LevelBridge:
 
 # ---------------------------------------------------------------------------------------------------------- settings
 
-_MIDDLE_GAPS = 5  # gaps between waypoints that a middle level plans, where plans are long
+_MIDDLE_GAPS = 5  # gaps between waypoints that a middle level plans, at most
+_MIDDLE_FROM = 20  # waypoints of the longest plans of a dataset, from which on there is a middle level
+
+_COARSE = SamplingConfig(steps=10, order=2, temperature=0.25)  # of waypoints, at profile `laptop`
 
 SCALES: dict[Profile, dict[str, Any]] = {
     "smoke": {  # seconds: everything runs, nothing is learned well
@@ -304,21 +309,18 @@ SCALES: dict[Profile, dict[str, Any]] = {
         "training": TrainingConfig(steps=60, batch_size=32, learning_rate=1e-3),
     },
     "laptop": {  # two CPU cores: noise prediction would need many times the steps to learn the walls
-        "high": LevelConfig(
-            width=128, depth=4, frequencies=6, endpoint_width=512, sampling=SamplingConfig(steps=10, order=2)
-        ),
-        "middle": LevelConfig(
-            width=128,
+        "high": LevelConfig(width=128, depth=2, frequencies=6, endpoint_width=512, sampling=_COARSE),
+        "middle": LevelConfig(width=128, depth=2, frame="chord", frequencies=6, endpoint_width=256, sampling=_COARSE),
+        "low": LevelConfig(
+            width=64,
             depth=4,
             frame="chord",
             frequencies=6,
-            endpoint_width=256,
-            sampling=SamplingConfig(steps=10, order=2),
-        ),
-        "low": LevelConfig(
-            width=64, depth=4, frame="chord", frequencies=6, batch_share=0.25, sampling=SamplingConfig(steps=5, order=2)
+            batch_share=0.25,
+            sampling=SamplingConfig(steps=5, order=2, temperature=0.25),
         ),
         "prediction": "v",
+        "time_density": "data",  # the last of the noise decides whether a plan stays out of walls
         "early_arrival": 0.5,
         "ema": 0.999,
         "training": TrainingConfig(
@@ -328,6 +330,11 @@ SCALES: dict[Profile, dict[str, Any]] = {
     "paper": {},  # the paper's sizes and training lengths: for a GPU
 }
 """Profile -> fields."""
+
+
+def _middle_gaps(gaps: int) -> int:
+    """How many gaps between waypoints a middle level plans, so that the high level has as many sequences or more."""
+    return max(n for n in range(1, _MIDDLE_GAPS + 1) if gaps % n == 0 and (gaps >= 2 * n or n == 1))
 
 
 def _fitting(states: int, stride: int) -> int:

@@ -42,7 +42,8 @@ table measure its rows."""
 def _evaluation_rows(folder: Path) -> list[Row]:
     """The evaluations that the pages show: those of one profile with all episodes of a task."""
     rows = read_rows(folder / "evaluations.jsonl", EVALUATION_KEY)
-    shown = [row for row in rows if row["profile"] == _PROFILE and row["episodes"] == EPISODES[_PROFILE]]
+    whole = {EPISODES[_PROFILE], *(table.pairs for table in TABLES.values())}
+    shown = [row for row in rows if row["profile"] == _PROFILE and row["episodes"] in whole]
     return newest(shown, EVALUATION_KEY)
 
 
@@ -67,24 +68,17 @@ def _listed(commits: Sequence[str]) -> str:
 
 def _success_notes(rows: Sequence[Row]) -> list[Block]:
     """How to read the tables of success rates, as far as it holds of all rows."""
-    measured = f"""Success rate in per cent: the mean over tasks, evaluation seeds and trainings
-        ({EPISODES[_PROFILE]} episodes of each task per seed and training), and its 95 % bootstrap interval over
-        episodes, which has no width where all episodes end alike. In brackets the paper's mean ± standard deviation
-        over five seeds. `steps` is the step limit of an episode: {REGISTERED_LIMIT} is OGBench's; a larger one is that
-        of the paper's reference code, with which its numbers were made."""
+    measured = f"""Success rate in per cent: the mean over trainings, tasks and evaluation seeds
+        ({EPISODES[_PROFILE]} episodes of each task per seed and training), and its 95 % interval: a bootstrap over
+        trainings and, within each task, episodes; where all episodes end alike the exact binomial one. In brackets the
+        paper's mean ± standard deviation over five seeds. `steps` is the step limit of an episode: {REGISTERED_LIMIT}
+        is OGBench's; a larger one is that of the paper's reference code, with which its numbers were made."""
     origins = " or ".join(f'"{origin}"' for origin in sorted({row["origin"] for row in rows}))
-    drawn = {augmented: _plans_drawn(rows, augmented) for augmented in (True, False)}
-    made = f"""Profile `{_PROFILE}`; origin of the training data: {origins}. Unless a column says otherwise, a planner
-        that was trained on augmented data draws {drawn[True]} at a time and searches for the best, one that was trained
-        on recorded data draws {drawn[False]}."""
+    made = f"""Profile `{_PROFILE}`; origin of the training data: {origins}. Columns of one table differ in what their
+        names say and in nothing else: the same network, training steps, controller and number of plans; only the length
+        of a plan follows from the data that it is learned from. One plan is followed at a time, and replaced when the
+        controller is late, unless a column says otherwise."""
     return [Paragraph(measured), Paragraph(made), *_commits_note(rows)] if rows else [Paragraph(measured)]
-
-
-def _plans_drawn(rows: Sequence[Row], augmented: bool) -> str:
-    """How many plans are drawn at a time, of rows that follow plans as is usual for their data."""
-    own = [row for row in rows if row["search"] and not row["recipe"]["overrides"]]
-    counts = sorted({row["search"]["candidates"] for row in own if bool(row["recipe"]["augmenter"]) == augmented})
-    return " or ".join(map(str, counts)) + (" plan" if counts == [1] else " plans")
 
 
 def _table_commands(name: str, table: ResultTable, rows: Sequence[Row]) -> list[str]:

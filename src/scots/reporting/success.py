@@ -8,20 +8,22 @@ from dataclasses import dataclass
 import numpy as np
 
 from scots.core.config import Profile
+from scots.data.trajectories import Array
 from scots.datasets.specs import SPECS
 from scots.evaluation.results import EvalResult
 from scots.experiments.tables import ResultTable
 from scots.reporting.document import Strong, TableBlock
 from scots.reporting.rows import Row
 
-_BOOTSTRAP_DRAWS = 10_000
+_BOOTSTRAP_DRAWS = 2000
+_CONFIDENCE = 0.95
 _SHOWN = ("recipe", "following", "search")
 """Fields that all rows of a cell have in common."""
 
 
 @dataclass(frozen=True)
 class SuccessRate:
-    """Share of episodes that reached their goal: the mean over tasks and seeds, and its 95 % bootstrap interval."""
+    """Share of episodes that reached their goal: the mean over trainings, tasks and seeds, and its 95 % interval."""
 
     mean: float
     low: float
@@ -32,12 +34,41 @@ class SuccessRate:
 
 
 def success_rate(rows: Sequence[Row]) -> SuccessRate:
-    """The mean over rows, each a task under a seed; the bootstrap draws episodes anew within each row."""
-    episodes = np.array([row["episodes"] for row in rows])
-    rate = np.array([row["successes"] for row in rows]) / episodes
-    drawn = np.random.default_rng(0).binomial(episodes, rate, size=(_BOOTSTRAP_DRAWS, len(rows))) / episodes
-    low, high = np.quantile(drawn.mean(1), [0.025, 0.975])
-    return SuccessRate(float(rate.mean()), float(low), float(high))
+    """The mean over rows, each a task under a seed, and its interval: every training counts the same.
+
+    A bootstrap stratified by task draws trainings, and the episodes of each task within them. Where all episodes end
+    alike it has nothing to draw from, and the exact binomial interval (Clopper and Pearson) of all of them stands.
+    """
+    trainings = [_by_task(own) for own in _grouped(rows, "training_seed")]
+    mean = float(np.mean([np.mean([own.mean() for own in tasks]) for tasks in trainings]))
+    episodes = sum(row["episodes"] for row in rows)
+    if mean in (0.0, 1.0):
+        bound = (1 - _CONFIDENCE) / 2
+        edge = 1 - bound ** (1 / episodes)
+        return SuccessRate(mean, max(0.0, mean - edge), min(1.0, mean + edge))
+    rng = np.random.default_rng(0)
+    drawn = [_resampled(trainings, rng) for _ in range(_BOOTSTRAP_DRAWS)]
+    low, high = np.quantile(drawn, [(1 - _CONFIDENCE) / 2, (1 + _CONFIDENCE) / 2])
+    return SuccessRate(mean, float(low), float(high))
+
+
+def _grouped(rows: Sequence[Row], name: str) -> list[list[Row]]:
+    return [[row for row in rows if row[name] == value] for value in dict.fromkeys(row[name] for row in rows)]
+
+
+def _by_task(rows: Sequence[Row]) -> list[Array]:
+    """The outcomes of all episodes of each task, as ones and zeros."""
+    tasks = _grouped(rows, "task")
+    return [
+        np.concatenate([np.arange(row["episodes"]) < row["successes"] for row in own]).astype(float) for own in tasks
+    ]
+
+
+def _resampled(trainings: Sequence[Sequence[Array]], rng: np.random.Generator) -> float:
+    """The mean of one bootstrap sample: trainings drawn anew, and the episodes of each task of theirs."""
+    drawn = rng.integers(len(trainings), size=len(trainings))
+    rates = [np.mean([rng.binomial(len(own), own.mean()) / len(own) for own in trainings[n]]) for n in drawn]
+    return float(np.mean(rates))
 
 
 def outcome(rows: Sequence[Row]) -> str:
@@ -91,6 +122,7 @@ def rows_of(table: ResultTable, column: str, dataset: str, rows: Sequence[Row], 
     Those of its recipe that followed and searched for plans as the recipe says today: settings change with the code.
     """
     own = [row for row in rows if row["dataset"] == dataset and limit in (None, row["max_steps"])]
+    own = [row for row in own if (row["task"] == 0) == (table.pairs > 0)]  # random pairs are one task of number 0
     shown = {profile: _shown(table, column, dataset, profile) for profile in {row["profile"] for row in own}}
     return [row for row in own if {name: row[name] for name in _SHOWN} == shown[row["profile"]]]
 

@@ -1,0 +1,172 @@
+"""Success against minutes of training, for agents that act alone: what a number of steps buys.
+
+    python benchmarks/learning_curves.py train hiql pointmaze-large-stitch-v0 --steps 5000 10000 20000 40000
+    python benchmarks/learning_curves.py train hiql aug.npz --steps 20000 --set target_decay=0.99
+    python benchmarks/learning_curves.py train hiql aug.npz --steps 5000 20000 --separate
+    python benchmarks/learning_curves.py draw               # the picture of all rows
+    python benchmarks/learning_curves.py --smoke            # both at a tiny size; keeps no rows
+
+One training is evaluated at each of the given steps; its learning rate falls to zero at the last of them. With
+`--separate`, each number of steps is a training of its own, whose rate falls to zero at its end: choose a number of
+steps from these. The minutes are those of training alone, on as many cores as it was given.
+"""
+
+import argparse
+import json
+import os
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from matplotlib.figure import Figure
+
+from scots.agents import AGENTS
+from scots.agents.base import Agent
+from scots.core.config import Profile, Seeds, parse_changes
+from scots.core.files import append_rows
+from scots.core.versions import code_version, now
+from scots.data.trajectories import Trajectories
+from scots.datasets import load, toy
+from scots.datasets.specs import REGISTERED_LIMIT, spec_of
+from scots.evaluation.results import evaluate
+from scots.experiments.models import subject_of
+from scots.models.training import Limits, fit
+
+ROWS = Path("results/learning_curves.jsonl")
+PICTURE = Path(__file__).parents[1] / "docs" / "images" / "learning-curves.png"
+_COLOURS = {"gciql": "#d1495b", "crl": "#edae49", "hiql": "#2b6cb0", "qrl": "#3c8d53", "gcivl": "#7a5195"}
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One agent on one dataset: at which steps it is evaluated, and how."""
+
+    agent: str
+    data: Trajectories
+    steps: tuple[int, ...]
+    changes: dict[str, Any] = field(default_factory=dict)
+    profile: Profile = "laptop"
+    seed: int = 0
+    episodes: int = 20  # of each task
+    limit: int = REGISTERED_LIMIT  # steps of an episode
+    separate: bool = False
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Train and evaluate; one row per number of steps, printed as it is made."""
+        if not self.separate:
+            return self._train(sorted(self.steps))
+        return [row for steps in sorted(self.steps) for row in self._train([steps])]
+
+    def _train(self, steps: Sequence[int]) -> list[dict[str, Any]]:
+        """One training up to the last of these steps, evaluated at each of them."""
+        kind = AGENTS[self.agent]
+        default = kind.configure(spec_of(self.data), self.profile, alone=True)
+        config = default.replace_all({**self.changes, "training.steps": steps[-1]})
+        torch.manual_seed(Seeds(self.seed).integer("init"))
+        agent = kind.for_data(config, self.data)
+        agent.profile, agent.changes = self.profile, config.changes_from(default)
+        rows: list[dict[str, Any]] = []
+        begin, evaluating = time.monotonic(), 0.0
+
+        def on_step(done: int, metrics: dict[str, float]) -> None:
+            nonlocal evaluating
+            if done in steps:
+                paused = time.monotonic()
+                rows.append(self._row(agent, done, (paused - begin - evaluating) / 60))
+                evaluating += time.monotonic() - paused
+
+        fit(agent, self.data, seed=self.seed, limits=Limits(on_step=on_step))
+        return rows
+
+    def _row(self, agent: Agent, steps: int, minutes: float) -> dict[str, Any]:
+        found = evaluate(subject_of(agent.eval()), episodes=self.episodes, limits=(self.limit,), seed=self.seed)
+        agent.train()
+        tasks = [row.successes / row.episodes for row in found if row.successes is not None]
+        row = {
+            "agent": self.agent,
+            "dataset": self.data.meta.dataset,
+            "augmenter": (self.data.meta.augmentation or {}).get("augmenter"),
+            "profile": self.profile,
+            "changes": self.changes,
+            "separate": self.separate,
+            "seed": self.seed,
+            "steps": steps,
+            "minutes": round(minutes, 3),
+            "cores": torch.get_num_threads(),
+            "success": round(float(np.mean(tasks)), 4),
+            "tasks": tasks,
+            "episodes": self.episodes,
+            "max_steps": self.limit,
+            "commit": code_version(),
+            "date": now(),
+        }
+        print(json.dumps(row))
+        return row
+
+
+def draw(rows: Sequence[dict[str, Any]], picture: Path) -> None:
+    """A panel per dataset, a line per agent, data and setting: success against minutes."""
+    datasets = list(dict.fromkeys(row["dataset"] for row in rows))
+    figure = Figure(figsize=(4.5 * len(datasets), 3.6), layout="constrained")
+    for axes, dataset in zip(figure.subplots(1, len(datasets), squeeze=False)[0], datasets, strict=True):
+        lines: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+        for row in rows:
+            if row["dataset"] == dataset:
+                changes = json.dumps(row["changes"]) if row["changes"] else ""
+                lines.setdefault((row["agent"], row["augmenter"] or "recorded", changes), []).append(row)
+        for (agent, data, changes), own in lines.items():
+            own.sort(key=lambda row: row["steps"])
+            style = {"recorded": "o--", "scots": "o-"}.get(data, "o:")
+            label = f"{agent}, {data} {changes}".strip()
+            minutes, shares = [row["minutes"] for row in own], [100 * row["success"] for row in own]
+            axes.plot(minutes, shares, style, color=_COLOURS.get(agent), label=label)
+        axes.set(title=dataset, xlabel="minutes of training", ylabel="success, %", ylim=(0, 100))
+        axes.set_xlim(left=0)
+        axes.legend(frameon=False, fontsize=8)
+    picture.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(picture, dpi=120)
+    print(f"picture: {picture}")
+
+
+def smoke() -> None:
+    """A curve of two points on the toy maze, in a folder that is removed."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["SCOTS_HOME"] = folder
+        curve = Curve("hiql", toy.make(episodes=20), (2, 4), profile="smoke", episodes=1, limit=5)
+        draw(curve.rows(), Path(folder) / "curves.png")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--smoke", action="store_true", help="the same at a tiny size, only to see that it runs")
+    commands = parser.add_subparsers(dest="command")
+    train = commands.add_parser("train")
+    train.add_argument("agent", choices=sorted(AGENTS))
+    train.add_argument("data", help="dataset id, file or folder")
+    train.add_argument("--steps", type=int, nargs="+", required=True)
+    train.add_argument("--separate", action="store_true", help="a training of its own for each number of steps")
+    train.add_argument("--episodes", type=int, default=20, help="of each task")
+    train.add_argument("--limit", type=int, default=REGISTERED_LIMIT, help="steps of an episode")
+    train.add_argument("--seed", type=int, default=0)
+    train.add_argument("--set", nargs="*", default=[], help="settings that are not the profile's: PATH=VALUE")
+    commands.add_parser("draw")
+    words = parser.parse_args()
+    if words.smoke:
+        smoke()
+    elif words.command == "draw":
+        draw([json.loads(line) for line in ROWS.read_text().splitlines()], PICTURE)
+    elif words.command == "train":
+        options = {name: getattr(words, name) for name in ("seed", "episodes", "limit", "separate")}
+        curve = Curve(words.agent, load(words.data), tuple(words.steps), parse_changes(words.set), **options)
+        append_rows(ROWS, curve.rows())
+    else:
+        parser.error("train or draw, or --smoke")
+
+
+if __name__ == "__main__":
+    main()
