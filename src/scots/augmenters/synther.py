@@ -110,9 +110,7 @@ class TransitionModel(Model):
         model = cls(config, {**observation, "action": actions, "reward": rewards, "terminal": terminals})
         model.angles.fit_angles(data.observations, data.meta.angles)
         rows, states = data.window_starts(2), model.angles.array_features(data.observations)
-        parts = [states, *([] if data.actions is None else [data.actions[rows]])]
-        parts += [] if data.rewards is None else [data.rewards[rows, None]]
-        parts += [states]
+        parts = [states, *_between(data, rows), states]
         fitted = [Normalizer.fit(part) for part in parts]
         constant = [np.ptp(part, axis=0) == 0 for part in parts]
         mean = np.concatenate([*(one.mean for one in fitted), np.zeros(terminals, np.float32)])
@@ -125,9 +123,7 @@ class TransitionModel(Model):
         """Transitions as vectors."""
         rows = data.random_rows(2, size, rng)
         state, next_state = (self.angles.array_features(data.observations[own]) for own in (rows, rows + 1))
-        parts = [state, *([] if data.actions is None else [data.actions[rows]])]
-        parts += [] if data.rewards is None else [data.rewards[rows, None]]
-        parts += [next_state]
+        parts = [state, *_between(data, rows), next_state]
         if data.terminated is not None:
             ends = data.terminated[data.episode_of(rows)] & (rows + 1 == data.last_row_of(rows))
             parts += [ends[:, None].astype(np.float32)]
@@ -156,6 +152,12 @@ class TransitionModel(Model):
         if terminal.shape[1]:
             drawn["terminated"] = terminal[:, 0].cpu().numpy() > 0.5
         return drawn
+
+
+def _between(data: Trajectories, rows: Array) -> list[Array]:
+    """What a transition has between its states: action and reward, those of the two that there are."""
+    actions = [] if data.actions is None else [data.actions[rows]]
+    return actions + ([] if data.rewards is None else [data.rewards[rows, None]])
 
 
 # ---------------------------------------------------------------------------------------------------------- augmenter
