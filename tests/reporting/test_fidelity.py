@@ -1,5 +1,7 @@
 """Measures that can fail, on data that was spoiled by a known amount: support, walls, coverage, motion, lineage."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -289,3 +291,14 @@ def test_dynamic_mse_by_kind_group_and_place(ant: Trajectories):
     assert found.whole == pytest.approx(weighted)
     medians = {kind: getattr(found, kind).quantiles.median for kind in found.shares}
     assert found.typical == pytest.approx(sum(share * medians[kind] for kind, share in found.shares.items()))
+
+
+def test_steps_are_compared_with_those_they_were_made_from():
+    """Half of the data stands still, and a stitcher that takes the other half changes nothing."""
+    positions = np.concatenate([np.zeros((100, 2)), np.arange(100)[:, None] * [[0.5, 0.0]]]).astype(np.float32)
+    data = Trajectories(positions, [0, 100, 200], meta=Meta(position=(0, 1)))
+    rows = np.arange(100, 200)
+    moving = Trajectories(positions[rows], [0, 100], meta=Meta(position=(0, 1)), source=rows)
+    assert measure_motion(data, moving, 1000, np.random.default_rng(0)).step_length.wasserstein == 0
+    unknown = dataclasses.replace(moving, source=None)
+    assert measure_motion(data, unknown, 1000, np.random.default_rng(0)).step_length.ks > 0.4

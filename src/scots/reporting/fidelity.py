@@ -100,7 +100,7 @@ def measure_motion(data: Trajectories, aug: Trajectories, count: int, rng: np.ra
     """Step lengths and speeds of `count` steps of each dataset; None if one of them has no steps."""
     if max(data.lengths) < 2 or max(aug.lengths) < 2:
         return None
-    rows = [sample_rows(part.window_starts(2), count, rng) for part in (data, aug)]
+    rows = _compared_rows(data, aug, count, rng)
     lengths = [
         np.linalg.norm(part.positions[own + 1] - part.positions[own], axis=1)
         for part, own in zip((data, aug), rows, strict=True)
@@ -108,6 +108,18 @@ def measure_motion(data: Trajectories, aug: Trajectories, count: int, rng: np.ra
     speeds = [_speeds(part, own, length) for part, own, length in zip((data, aug), rows, lengths, strict=True)]
     speed = Compared.of(speeds[0], speeds[1]) if speeds[0] is not None and speeds[1] is not None else None
     return Motion(Compared.of(lengths[0], lengths[1]), speed)
+
+
+def _compared_rows(data: Trajectories, aug: Trajectories, count: int, rng: np.random.Generator) -> tuple[Array, Array]:
+    """First rows of recorded and of augmented steps: the recorded ones are those that the augmented were made from.
+
+    An augmenter leaves out idle windows on purpose, and what it chose is not what it changed.
+    """
+    augmented = sample_rows(aug.window_starts(2), count, rng)
+    if aug.source is None:
+        return sample_rows(data.window_starts(2), count, rng), augmented
+    sources = aug.source[augmented]
+    return sources[sources < data.last_row_of(sources)], augmented
 
 
 def _speeds(data: Trajectories, rows: Array, lengths: Array) -> Array | None:
