@@ -9,9 +9,11 @@ from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_type_hints
 
-from scots.core.config import Profile
+from scots.core.config import LARGEST_SEED, Profile
 from scots.core.errors import BadInput
 from scots.core.files import check_output
+
+_MOST_WORKERS = 1024  # processes, more than any machine has cores for
 
 
 class Check(ABC):
@@ -23,16 +25,18 @@ class Check(ABC):
 
 
 @dataclass(frozen=True)
-class AtLeast(Check):
-    """A number, or several, none of them smaller than this."""
+class Range(Check):
+    """A number, or several, none of them smaller or larger than these."""
 
     least: int
+    most: int | None = None
 
     def __call__(self, name: str, value: Any) -> None:
-        """Name the flag and the number that is too small."""
+        """Name the flag and the number that is out of range."""
+        expected = f"{self.least} or more" if self.most is None else f"{self.least} to {self.most}"
         for number in value if isinstance(value, tuple) else (value,):
-            if number < self.least:
-                raise BadInput(f"--{name.replace('_', '-')} {number}: expected {self.least} or more")
+            if number < self.least or (self.most is not None and number > self.most):
+                raise BadInput(f"--{name.replace('_', '-')} {number}: expected {expected}")
 
 
 class WritableFile(Check):
@@ -71,11 +75,11 @@ class WritableFigure(Check):
         check_figure(value)
 
 
-Seed = Annotated[int, AtLeast(0)]
-Seeds = Annotated[tuple[int, ...], AtLeast(0)]
-Workers = Annotated[int | None, AtLeast(1)]
-Count = Annotated[int, AtLeast(1)]
-OptionalCount = Annotated[int | None, AtLeast(1)]
+Seed = Annotated[int, Range(0, LARGEST_SEED)]
+Seeds = Annotated[tuple[int, ...], Range(0, LARGEST_SEED)]
+Workers = Annotated[int | None, Range(1, _MOST_WORKERS)]
+Count = Annotated[int, Range(1)]
+OptionalCount = Annotated[int | None, Range(1)]
 Folder = Annotated[Path, WritableFolder()]
 DataFile = Annotated[Path, WritableData()]
 OptionalDataFile = Annotated[Path | None, WritableData()]

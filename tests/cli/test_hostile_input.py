@@ -56,7 +56,8 @@ def complaint(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     ("words", "expected"),
     [
         # seeds and counts
-        (["augment", toy.ID, "--out", "a.npz", "--seed", "-1"], "--seed -1: expected 0 or more"),
+        (["augment", toy.ID, "--out", "a.npz", "--seed", "-1"], "--seed -1: expected 0 to 2147483647"),
+        (["augment", toy.ID, "--out", "a.npz", "--seed", str(10**30)], "expected 0 to 2147483647"),
         (["train", "hd", "--data", toy.ID, "--out", "a", "--seed", "-7"], "--seed -7"),
         (["data", "collect", MEDIUM, "--out", "a.npz", "--seed", "-1"], "--seed -1"),
         (["data", "collect", toy.ID, "--seed", "-1"], "--seed -1"),
@@ -67,7 +68,8 @@ def complaint(capsys: pytest.CaptureFixture[str], *words: str) -> str:
         (["plan", "folder", "--start", "1,1", "--goal", "2,2", "--candidates", "0"], "--candidates 0"),
         (["evaluate", "folder", "--seed", "-1"], "--seed -1"),
         (["evaluate", "folder", "--episodes", "0"], "--episodes 0: expected 1 or more"),
-        (["augment", toy.ID, "--out", "a.npz", "--workers", "0"], "--workers 0: expected 1 or more"),
+        (["augment", toy.ID, "--out", "a.npz", "--workers", "0"], "--workers 0: expected 1 to 1024"),
+        (["augment", toy.ID, "--out", "a.npz", "--workers", TRILLION], "expected 1 to 1024"),
         (["augment", toy.ID, "--out", "a.npz", "--trajectories", "0"], "--trajectories 0"),
         # empty words
         (["data", "inspect", ""], "the value after 'inspect' is empty"),

@@ -176,6 +176,10 @@ def _name(hint: Any) -> str:
     return hint.__name__ if isinstance(hint, type) and not typing.get_args(hint) else str(hint)
 
 
+LARGEST_SEED = 2**31 - 1
+"""Some libraries take seeds of 31 bits."""
+
+
 @dataclass(frozen=True)
 class Seeds:
     """Randomness by name: `Seeds(0).stream("episode", 17)` is one generator, whatever else was drawn before.
@@ -187,8 +191,8 @@ class Seeds:
     root: int
 
     def __post_init__(self) -> None:
-        if self.root < 0:
-            raise BadInput(f"seed {self.root}: expected 0 or more")
+        if not 0 <= self.root <= LARGEST_SEED:
+            raise BadInput(f"seed {self.root}: expected 0 to {LARGEST_SEED}")
 
     def stream(self, name: str, *indices: int) -> np.random.Generator:
         """The generator of this name and these indices."""
