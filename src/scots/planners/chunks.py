@@ -460,6 +460,7 @@ SCALES: dict[Profile, dict[str, Any]] = {
         "prediction": "v",
         "time_density": "data",
         "lag": 0.2,
+        "guidance": 1.0,
         "candidates": 4,
         "sampling": SamplingConfig(steps=10, order=2),
         "eta": 0.0,
