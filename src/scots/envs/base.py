@@ -59,6 +59,11 @@ class Environment(ABC):
         if task not in cls.tasks(meta):
             raise BadInput(f"task {task.number}: {meta.environment} has tasks 1 to {len(cls.tasks(meta))}")
 
+    @classmethod
+    def ends(cls, meta: Meta, observations: Array) -> Array | None:
+        """Whether an episode is over in each of these states (..., O); None where states alone do not tell."""
+        return None
+
     @abstractmethod
     def reset(self, task: Task, rng: np.random.Generator) -> tuple[Array, Array | None]:
         """Begin an episode, drawing only from `rng`: the first observation (O,) and the goal (O,), if there is one."""

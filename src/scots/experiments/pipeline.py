@@ -149,7 +149,7 @@ class DataStage(Stage):
 def _differences(meta: Meta, expected: CollectionSpec) -> list[str]:
     """How a file that was made here differs from the dataset that its place says it is; nothing of other files."""
     first = meta.provenance[0] if meta.provenance else {}
-    if first.get("origin") != "collected here":
+    if first.get("origin") != expected.origin:
         return []
     found, wanted = first.get("protocol", {}), expected.to_dict()
     differing = [name for name, value in wanted.items() if found.get(name) != value]
