@@ -143,7 +143,8 @@ def test_every_column_of_every_table_becomes_configs(name: str, profile: str):
         settings = recipe.resolve(spec, profile)
         assert recipe.normalized(spec, profile) == recipe
         assert recipe.agent == spec.controller
-        usual = SEARCH[profile].candidates if recipe.augmenter else 1
+        is_searched = recipe.augmenter and PLANNERS[recipe.planner].has_bridges
+        usual = SEARCH[profile].candidates if is_searched else 1
         assert settings.search.candidates == recipe.overrides.get("search.candidates", usual)
         lookahead = recipe.overrides.get("following.lookahead", spec.lookahead)
         every = recipe.overrides.get("following.replan_every", 50)
@@ -156,6 +157,12 @@ def test_columns_differ_by_what_their_names_say():
     assert eight.recipe.resolve(POINT, "paper").search == SearchConfig(8, mend=True, bisect=True)
     (once,) = TABLES["replanning"].runs([POINT.id], ["SCoTS-once"])
     assert once.recipe == SCOTS.replace_at("following.replan_every", 0)
+    (composed,) = TABLES["replanning"].runs([POINT.id], ["CD-once"])
+    assert composed.recipe == Recipe(None, "cd", "gciql", {"following.replan_every": 0})
+    columns = ("GSC, SCoTS data", "CD", "CD, long chunks of SCoTS data")
+    gsc, cd, long = (run.recipe for run in TABLES["composition"].runs([POINT.id], columns))
+    assert (gsc, cd) == (Recipe("scots", "gsc", "gciql"), Recipe(None, "cd", "gciql"))
+    assert long.resolve(POINT, "laptop").planner.span == 497
 
 
 def test_published_numbers_are_those_of_columns():

@@ -1,6 +1,7 @@
 """The diffusion process, its conversions and its solvers against closed forms."""
 
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -146,3 +147,59 @@ def test_hold_repeats_one_state(tokens: int, seed: int):
     for row, stop in enumerate(last.tolist()):
         assert torch.equal(held[row, : stop + 1], sequence[row, : stop + 1])
         assert (held[row, stop:] == sequence[row, stop]).all()
+
+
+# ------------------------------------------------------------------------------------------------------ cosine schedule
+
+
+def test_the_cosine_schedule_is_that_of_512_discrete_steps():
+    """The product of 1 - beta, each beta clipped at 0.999, as Compositional Diffuser computes it."""
+    levels = [math.cos((n / 512 + 0.008) / 1.008 * math.pi / 2) ** 2 for n in range(513)]
+    betas = [min(0.999, 1 - after / before) for before, after in pairwise(levels)]
+    discrete = np.sqrt(np.cumprod(1 - np.array(betas)))
+    alpha, sigma = diffusion.alpha_sigma(torch.arange(1, 513, dtype=torch.float64) / 512, "cosine")
+    np.testing.assert_allclose(alpha[:-1], discrete[:-1], rtol=1e-9)
+    assert alpha[-1].item() == pytest.approx(1e-3)  # at time 1, where the clipped product has 0.0001
+    np.testing.assert_allclose(alpha**2 + sigma**2, 1)
+
+
+@given(st.integers(0, 2**31), st.sampled_from(["eps", "x0", "v"]))
+def test_every_prediction_recovers_the_clean_sequence_under_the_cosine_schedule(seed: int, kind: diffusion.Prediction):
+    generator = torch.Generator().manual_seed(seed)
+    clean, noise = torch.randn(2, 5, 4, 3, generator=generator, dtype=torch.float64)
+    time = diffusion.draw_times(5, generator).double()
+    output = diffusion.target(kind, clean, time, noise, "cosine")
+    noisy = diffusion.noised(clean, time, noise, "cosine")
+    recovered = diffusion.to_clean(kind, output, noisy, time, "cosine")
+    torch.testing.assert_close(recovered, clean, rtol=1e-6, atol=1e-6)
+
+
+def test_cosine_solvers_run_at_the_published_times_and_end_clean():
+    labels = [round(512 * step.time) - 1 for step in diffusion.solver_steps(SamplingConfig(steps=50), "cosine")]
+    assert labels == list(range(490, -1, -10))
+    for order in (1, 2):
+        grid = diffusion.time_grid(SamplingConfig(steps=9, order=order), "cosine")
+        assert grid[[0, -1]].tolist() == pytest.approx([491 / 512, 1 / 512])
+        assert (grid.diff() < 0).all()
+        last = diffusion.solver_steps(SamplingConfig(steps=9, order=order), "cosine")[-1]
+        assert (last.decay, last.gain, last.extrapolation) == (0.0, 1.0, 0.0)
+    alpha, sigma = diffusion.alpha_sigma(grid, "cosine")
+    steps = (alpha / sigma).log().diff()
+    torch.testing.assert_close(steps, steps.mean().expand_as(steps))
+
+
+@pytest.mark.parametrize("eta", [0.0, 0.5, 1.0])
+def test_eta_takes_the_variance_of_a_stochastic_step_out_of_the_noise(eta: float):
+    """Against the formula of DDIM (Song et al., 2021, Eq. 12) without its random term."""
+    generator = torch.Generator().manual_seed(0)
+    sequence, clean = torch.randn(2, 2, 3, 1, generator=generator, dtype=torch.float64)
+    steps = diffusion.solver_steps(SamplingConfig(steps=6), "cosine", eta)
+    for step, following in pairwise(steps):
+        (alpha, sigma), (next_alpha, next_sigma) = (
+            [float(level) for level in diffusion.alpha_sigma(torch.tensor(own.time, dtype=torch.float64), "cosine")]
+            for own in (step, following)
+        )
+        random = eta * next_sigma / sigma * math.sqrt(1 - alpha**2 / next_alpha**2)
+        eps = (sequence - alpha * clean) / sigma
+        expected = next_alpha * clean + math.sqrt(next_sigma**2 - random**2) * eps
+        torch.testing.assert_close(step.advance(sequence, clean, clean), expected)

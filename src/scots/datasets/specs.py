@@ -1,6 +1,7 @@
 """Every dataset by id: where it comes from, and all published settings for it, in one typed table.
 
-Sources: [S] the official code of SCoTS, [O] OGBench's hyper-parameters and protocol, [P] the paper, [D] D4RL.
+Sources: [S] the official code of SCoTS, [O] OGBench's hyper-parameters and protocol, [P] the paper, [C] the code of
+Compositional Diffuser, [D] D4RL.
 Nothing else in the package chooses settings by the words of a dataset id. Data without a row gets the defaults, with
 segments, trajectories and plans as long as the data suggests (see horizons).
 """
@@ -173,6 +174,7 @@ class DatasetSpec(Config):
     # planning
     waypoints: int | None = None  # of a plan, start and goal included [S]; None: as many as an episode has room for
     recorded_waypoints: int = 5  # of a plan where episodes are too short for that
+    chunks: int | None = None  # of a composed plan [C]; None: as many as the distance takes
     controller: str = "gciql"  # the agent that follows plans [S]
     replan_every: int = 50  # environment steps between plans [S]
     lookahead: int = 10  # plan steps from one subgoal to the next [S]
@@ -242,6 +244,16 @@ _REFERENCE_LIMITS = {  # [S]
     ("ant", "medium", "explore"): 2000,
     ("ant", "large", "explore"): 2000,
 }
+_CHUNKS = {  # [C]
+    ("point", "medium", "stitch"): 3,
+    ("point", "large", "stitch"): 6,
+    ("point", "giant", "stitch"): 8,
+    ("ant", "medium", "stitch"): 3,
+    ("ant", "large", "stitch"): 6,
+    ("ant", "giant", "stitch"): 9,
+    ("ant", "medium", "explore"): 5,
+    ("ant", "large", "explore"): 6,
+}
 _AGENTS: dict[str, dict[str, dict[str, Any]]] = {  # [O]
     "point": {"gciql": {"alpha": 0.003}, "crl": {"alpha": 0.03}},
     "ant": {"gciql": {"alpha": 0.3}, "crl": {"alpha": 0.1}},
@@ -276,6 +288,7 @@ def maze_spec(collection: MazeCollection) -> DatasetSpec:
         min_displacement=2.0,
         waypoints=41 if far else 21,
         recorded_waypoints=17 if kind == "explore" else 5,
+        chunks=_CHUNKS.get((body, maze, kind)),
         controller="crl" if ant_stitch else "gciql",
         lookahead=5 if ant_stitch else 10,
         goal_tolerance=3.0 if ant_stitch else 1.0,

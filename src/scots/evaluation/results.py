@@ -16,6 +16,7 @@ from scots.data.trajectories import Meta
 from scots.envs import environment_class, tasks_of
 from scots.envs.base import Task
 from scots.evaluation.control import Controller
+from scots.evaluation.cost import metered
 from scots.evaluation.rollout import Episode, run_episodes
 
 
@@ -44,6 +45,12 @@ class EvalResult(Config):
     seconds: float  # wall time of the evaluation, shared out over its tasks
     stages: dict[str, float]  # wall time of what came before, where it is known
     artifacts: dict[str, str]  # stage -> key of what it made, a hash of all that went into it
+    planning: dict[str, float] = field(default_factory=dict)  # what it cost over all tasks, see `PlanningCost`
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values; rows without plans have no field for their cost, like those from before it was counted."""
+        values = super().to_dict()
+        return values if self.planning else {name: value for name, value in values.items() if name != "planning"}
 
 
 @dataclass(frozen=True)
@@ -80,7 +87,8 @@ def evaluate(
     limits = sorted(set(limits or subject.step_limits))
     tasks = tuple(dict.fromkeys(tasks or tasks_of(subject.meta)))  # named twice, it is evaluated once
     options: dict[str, Any] = {"episodes": episodes, "seed": seed, "workers": workers}
-    finished = run_episodes(subject.controller, subject.meta, tasks, max_steps=limits[-1], **options)
+    with metered(subject.controller) as cost:
+        finished = run_episodes(subject.controller, subject.meta, tasks, max_steps=limits[-1], **options)
     row = partial(
         EvalResult,
         dataset=subject.meta.dataset or "",
@@ -98,6 +106,7 @@ def evaluate(
         seconds=round((time.monotonic() - begin) / len(tasks), 2),
         stages=subject.stages,
         artifacts=subject.artifacts,
+        planning=cost.to_dict(),
     )
     own = {task: [episode for episode in finished if episode.task == task] for task in tasks}
     return [row(**_outcome(own[task], task, limit, subject)) for limit in limits for task in tasks]

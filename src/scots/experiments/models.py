@@ -79,13 +79,18 @@ class SearchParts:
         """Read what `save` wrote."""
         return cls(TemporalDistance.load(folder / "embedding"), Support.load(folder / "support.npz"))
 
+    @property
+    def encoder(self) -> PositionEmbedding:
+        """The embedding for positions."""
+        return PositionEmbedding(self.embedding, self.embedding.meta.position)
+
     def search(self, planner: PlannerModel, config: SearchConfig) -> SearchingPlanner:
         """A planner that searches for the best of another's plans, part by part where that is possible."""
         check_search(type(planner), config)
-        encoder = PositionEmbedding(self.embedding, self.embedding.meta.position)
+        planner.encoder = self.encoder
         if planner.has_bridges:
-            return PlanSearch(cast(BridgingPlanner, planner), encoder, self.support, config)
-        return WholePlanSearch(planner, encoder, self.support, config)
+            return PlanSearch(cast(BridgingPlanner, planner), planner.encoder, self.support, config)
+        return WholePlanSearch(planner, planner.encoder, self.support, config)
 
 
 def embedding_config(augmentation: Any, spec: DatasetSpec, profile: Profile) -> TemporalDistanceConfig:
@@ -150,6 +155,8 @@ def train_model(
     origin: dict[str, Any] = {"profile": profile, "changes": config.changes_from(default)}
     model = train(kind, config, data, seed, folder, name, limits=limits, **origin)
     if isinstance(model, PlannerModel):
+        if model.needs_distances(config) and recorded is None and data.meta.augmentation is None:
+            recorded = data
         _save_search_parts(folder, data, recorded, profile, seed)
     return model
 
@@ -224,6 +231,8 @@ def build_controller(
                 "--candidates 1"
             )
         plans = parts.search(planner, search)
+    elif parts is not None:
+        planner.encoder = parts.encoder
     return SubgoalController(plans, agent, following, planner.columns)
 
 
@@ -251,7 +260,8 @@ def subject_of(
         settings[part_name] = config.replace_at(rest, value)
     following, search = settings["following"], settings["search"]  # type: ignore[assignment]
     trained = _trained_parts(planner, policy)
-    saved = planner.folder / "search" if planner and planner.folder and search and search.is_on else None
+    is_used = planner and search and (search.is_on or planner.needs_distances(planner.config))
+    saved = planner.folder / "search" if planner and planner.folder and is_used else None
     parts = SearchParts.load(saved) if saved and SearchParts.are_in(saved) else None
     return Subject(
         controller=build_controller(planner, policy, following, search, parts),

@@ -241,7 +241,7 @@ class ModelStage(Stage):
 
 
 class SearchStage(Stage):
-    """What plan search needs of the recorded data, kept in the planner's folder."""
+    """What plan search and planners that need distances need of the recorded data, kept in the planner's folder."""
 
     name = "search"
 
@@ -313,7 +313,7 @@ class Pipeline:
         return ModelStage("agent", kind, self.settings.agent, source, self.run, self._defaults.agent)
 
     def _search_stage(self) -> SearchStage | None:
-        if self.planner is None or self.settings.search is None or not self.settings.search.is_on:
+        if self.planner is None or not self.recipe.needs_search_parts(self.settings):
             return None
         embedding = embedding_config(self.settings.augmenter, self.spec, self.run.profile)
         return SearchStage(self.source, self.planner, embedding, self.run.training_seed)

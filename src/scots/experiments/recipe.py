@@ -83,6 +83,12 @@ class Recipe(Config):
         """The config of every part for a dataset at a profile's scale, with the overrides applied and checked."""
         return self._resolved(spec, profile)[0]
 
+    def needs_search_parts(self, settings: Settings) -> bool:
+        """Whether what it resolved to plans only with the embedding of the recorded data: to search, or by itself."""
+        if self.planner is None or settings.search is None:
+            return False
+        return settings.search.is_on or PLANNERS[self.planner].needs_distances(settings.planner)
+
     def defaults(self, spec: DatasetSpec, profile: Profile) -> Settings:
         """The same before the overrides; plans still fit what the augmenter makes with its overrides."""
         return self._resolved(spec, profile)[1]

@@ -73,6 +73,11 @@ def _scots(spec: DatasetSpec) -> Recipe:
     return Recipe("scots", "hd", spec.controller)
 
 
+def _composed(planner: str, augmenter: str | None = None, overrides: dict[str, Any] | None = None) -> _RecipeFor:
+    """A planner of chunks, on the data as it was recorded or on stitched data."""
+    return lambda spec: Recipe(augmenter, planner, spec.controller, overrides or {})
+
+
 def _with(overrides: dict[str, Any]) -> _RecipeFor:
     return lambda spec: replace(_scots(spec), overrides=overrides)
 
@@ -112,16 +117,48 @@ _REPLANNING = _published("""
     antmaze-giant-stitch-v0:    27±4  65±3  84±2  87±2
 """)
 
+_LONG_CHUNKS = {"planner.chunk": 32, "planner.overlap": 11, "planner.stride": 16}
+"""497 states, as long as the shorter plans of HD on stitched data: what lies beyond that horizon is composed."""
+
 TABLES: dict[str, ResultTable] = {
     "planning": ResultTable(
         "Planning (the paper's Table 1)",
-        {"GCIQL": None, "QRL": None, "CRL": None, "HIQL": None, "GSC": None, "CD": None, "HD": _hd, "SCoTS": _scots},
+        {
+            "GCIQL": None,
+            "QRL": None,
+            "CRL": None,
+            "HIQL": None,
+            "GSC": _composed("gsc"),
+            "CD": _composed("cd"),
+            "HD": _hd,
+            "SCoTS": _scots,
+        },
         _PLANNING,
     ),
     "replanning": ResultTable(
         "Planning once or replanning (the paper's Table 3)",
-        {"CD-once": None, "CD": None, "SCoTS-once": _with({"following.replan_every": 0}), "SCoTS": _scots},
+        {
+            "CD-once": _composed("cd", None, {"following.replan_every": 0}),
+            "CD": _composed("cd"),
+            "SCoTS-once": _with({"following.replan_every": 0}),
+            "SCoTS": _scots,
+        },
         _REPLANNING,
+    ),
+    "composition": ResultTable(
+        "Stitching data, stitching plans, or both (beyond the paper)",
+        {
+            "SCoTS": _scots,
+            "GSC": _composed("gsc"),
+            "CD": _composed("cd"),
+            "GSC, SCoTS data": _composed("gsc", "scots"),
+            "CD, SCoTS data": _composed("cd", "scots"),
+            "CD, long chunks of SCoTS data": _composed("cd", "scots", _LONG_CHUNKS),
+        },
+        {
+            dataset: {column: _PLANNING[dataset][column] for column in ("GSC", "CD", "SCoTS")}
+            for dataset in ("pointmaze-giant-stitch-v0", "antmaze-large-stitch-v0")
+        },
     ),
     "candidates": ResultTable(
         "Plan search with this many candidates; with one, plans are followed as drawn (beyond the paper)",

@@ -65,12 +65,12 @@ def seconds_spent(folder: Path) -> float | None:
 
 def model_key(kind: type[Model], config: Config, data_key: str, seed: int, sizes: _Sizes = _NO_SIZES) -> str:
     """The key of a model: its class, config, data and seed, and sizes that the data does not tell."""
-    return key_of(kind.__name__, config.to_json(), data_key, str(seed), json.dumps(dict(sizes), sort_keys=True))
+    return key_of(kind.training_name(), config.to_json(), data_key, str(seed), json.dumps(dict(sizes), sort_keys=True))
 
 
 def model_folder(kind: type[Model], config: Config, data_key: str, seed: int, sizes: _Sizes = _NO_SIZES) -> Path:
     """Where the model of this key is or will be."""
-    return artifact_folder(kind.__name__.lower(), model_key(kind, config, data_key, seed, sizes))
+    return artifact_folder(kind.training_name().lower(), model_key(kind, config, data_key, seed, sizes))
 
 
 def is_trained(folder: Path) -> bool:

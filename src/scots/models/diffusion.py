@@ -1,10 +1,12 @@
 """Diffusion over sequences: the variance-preserving process, prediction targets, clamping, and solvers.
 
-Time t runs from 0 (data) to 1 (noise): x_t = alpha(t) x_0 + sigma(t) eps, with the linear schedule of the paper.
+Time t runs from 0 (data) to 1 (noise): x_t = alpha(t) x_0 + sigma(t) eps, with the linear schedule of the paper, or the
+cosine schedule of diffusion planners that came before it.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -20,7 +22,13 @@ from scots.data.trajectories import Array
 
 BETA_0, BETA_1 = 0.1, 20.0
 FIRST_TIME = 1e-3  # smallest time in training and sampling: the noise below it is negligible
+_COSINE_OFFSET = 0.008  # keeps the noise near the data from vanishing (Nichol and Dhariwal, 2021)
+_LEAST_ALPHA = 1e-3  # of the cosine schedule, which has no signal left at time 1
 
+Schedule = Literal["linear", "cosine"]
+"""How the signal fades: beta linear in time, or alpha a quarter of a cosine wave."""
+SOLVER_TIMES: dict[Schedule, tuple[float, float]] = {"linear": (1.0, FIRST_TIME), "cosine": (491 / 512, 1 / 512)}
+"""First and last time of a solver; those of the cosine schedule are Compositional Diffuser's, 50 of 512 steps."""
 Prediction = Literal["eps", "x0", "v"]
 Frame = Literal["absolute", "chord"]
 """Sequences in absolute coordinates, or as deviations from the straight line between their ends."""
@@ -32,11 +40,18 @@ Denoiser = Callable[[Tensor, Tensor], Tensor]
 """(x_t (B, T, D), t (B,)) -> estimate of x_0."""
 
 
-def alpha_sigma(time: Tensor) -> tuple[Tensor, Tensor]:
-    """Signal and noise levels of the linear VP schedule."""
+def alpha_sigma(time: Tensor, schedule: Schedule = "linear") -> tuple[Tensor, Tensor]:
+    """Signal and noise levels of a VP schedule."""
+    if schedule == "cosine":
+        alpha = (_cosine_angle(time).cos() / _cosine_angle(torch.zeros_like(time)).cos()).clamp(min=_LEAST_ALPHA)
+        return alpha, (1 - alpha.square()).clamp(min=0).sqrt()
     log_alpha = -(BETA_1 - BETA_0) / 4 * time**2 - BETA_0 / 2 * time
     alpha = log_alpha.exp()
     return alpha, (-torch.expm1(2 * log_alpha)).sqrt()
+
+
+def _cosine_angle(time: Tensor) -> Tensor:
+    return (time + _COSINE_OFFSET) / (1 + _COSINE_OFFSET) * (math.pi / 2)
 
 
 def draw_times(count: int, generator: torch.Generator, density: TimeDensity = "uniform") -> Tensor:
@@ -46,21 +61,21 @@ def draw_times(count: int, generator: torch.Generator, density: TimeDensity = "u
     return FIRST_TIME + (1 - FIRST_TIME) * level
 
 
-def noised(clean: Tensor, time: Tensor, noise: Tensor) -> Tensor:
+def noised(clean: Tensor, time: Tensor, noise: Tensor, schedule: Schedule = "linear") -> Tensor:
     """Noisy sequences x_t (Eq. 3) from clean sequences (B, T, D) at times (B,)."""
-    alpha, sigma = _levels(time)
+    alpha, sigma = _levels(time, schedule)
     return alpha * clean + sigma * noise
 
 
-def target(kind: Prediction, clean: Tensor, time: Tensor, noise: Tensor) -> Tensor:
+def target(kind: Prediction, clean: Tensor, time: Tensor, noise: Tensor, schedule: Schedule = "linear") -> Tensor:
     """Training target of a network with this kind of prediction."""
-    alpha, sigma = _levels(time)
+    alpha, sigma = _levels(time, schedule)
     return {"eps": lambda: noise, "x0": lambda: clean, "v": lambda: alpha * noise - sigma * clean}[kind]()
 
 
-def to_clean(kind: Prediction, output: Tensor, sequence: Tensor, time: Tensor) -> Tensor:
+def to_clean(kind: Prediction, output: Tensor, sequence: Tensor, time: Tensor, schedule: Schedule = "linear") -> Tensor:
     """Convert a network output to an estimate of x_0."""
-    alpha, sigma = _levels(time)
+    alpha, sigma = _levels(time, schedule)
     return {
         "eps": lambda: (sequence - sigma * output) / alpha,
         "x0": lambda: output,
@@ -89,8 +104,8 @@ def denoising_loss(
     return error.square().masked_fill(mask, 0.0).mean()
 
 
-def _levels(time: Tensor) -> tuple[Tensor, Tensor]:
-    alpha, sigma = alpha_sigma(time)
+def _levels(time: Tensor, schedule: Schedule = "linear") -> tuple[Tensor, Tensor]:
+    alpha, sigma = alpha_sigma(time, schedule)
     return alpha[:, None, None], sigma[:, None, None]
 
 
@@ -113,45 +128,79 @@ def sample(
     """Sample sequences (B, T, D) whose masked entries are bit-equal to `fixed` at every step.
 
     `noise` is standard noise of that shape, or a generator to draw it from. `mask` is boolean and broadcasts to
-    `fixed`. Both solvers integrate the probability-flow ODE in the clean-data parametrisation:
-    x' = (sigma'/sigma) x - alpha' (e^-h - 1) D, with h the step in log(alpha/sigma). D is the clean estimate (first
-    order), or the linear extrapolation of the last two (second order).
+    `fixed`.
     """
-    grid = time_grid(config)
-    alpha, sigma = alpha_sigma(grid)
-    step = (alpha / sigma).log().diff()
     if isinstance(noise, torch.Generator):
         noise = torch.randn(fixed.shape, generator=noise, dtype=fixed.dtype)
     sequence = torch.where(mask, fixed, config.temperature * noise.to(fixed.device))
-    previous: Tensor | None = None
-    for n in range(config.steps):
-        time = torch.full((len(fixed),), float(grid[n]), dtype=fixed.dtype, device=fixed.device)
+    previous = sequence
+    for step in solver_steps(config):
+        time = torch.full((len(fixed),), step.time, dtype=fixed.dtype, device=fixed.device)
         clean = denoise(sequence, time)
-        if n == len(step):  # the second-order solver returns the clean estimate of its last call
-            return torch.where(mask, fixed, clean)
-        direction = clean
-        if config.order == 2 and previous is not None:
-            direction = clean + (clean - previous) * float(step[n] / (2 * step[n - 1]))
-        decay = float(sigma[n + 1] / sigma[n])
-        sequence = decay * sequence - float(alpha[n + 1] * torch.expm1(-step[n])) * direction
-        sequence = torch.where(mask, fixed, sequence)
+        sequence = torch.where(mask, fixed, step.advance(sequence, clean, previous))
         previous = clean
     return sequence
 
 
-def time_grid(config: SamplingConfig) -> Tensor:
+@dataclass(frozen=True)
+class SolverStep:
+    """One step of a solver towards the data: a network call at `time`, then a linear combination.
+
+    Both solvers integrate the probability-flow ODE in the clean-data parametrisation:
+    x' = (sigma'/sigma) x - alpha' (e^-h - 1) D, with h the step in log(alpha/sigma). D is the clean estimate (first
+    order), or the linear extrapolation of the last two (second order).
+    """
+
+    time: float
+    decay: float  # of x
+    gain: float  # of D
+    extrapolation: float  # of the change of the clean estimate since the step before
+
+    def advance(self, sequence: Tensor, clean: Tensor, previous: Tensor) -> Tensor:
+        """The noisy sequence of the next time, from its clean estimate and that of the step before."""
+        direction = clean + (clean - previous) * self.extrapolation if self.extrapolation else clean
+        return self.decay * sequence + self.gain * direction if self.decay else direction
+
+
+def solver_steps(config: SamplingConfig, schedule: Schedule = "linear", eta: float = 0.0) -> list[SolverStep]:
+    """The steps of a solver, one network call each; the last may return its clean estimate (see `time_grid`).
+
+    `eta` above 0 takes the variance of a stochastic DDIM step out of the noise and, like Compositional Diffuser, adds
+    none in its place.
+    """
+    grid = time_grid(config, schedule)
+    alpha, sigma = alpha_sigma(grid, schedule)
+    kept = 1 - eta**2 * (1 - (alpha[:-1] / alpha[1:]).square()) / sigma[:-1].square()
+    noise = sigma[1:] * kept.clamp(min=0).sqrt()  # that the next time is left with
+    step = (alpha / sigma).log().diff()
+    shrinking = (alpha[1:] / noise).log() - (alpha[:-1] / sigma[:-1]).log()
+    extrapolation = torch.zeros_like(step)
+    if config.order == 2:
+        extrapolation[1:] = step[1:] / (2 * step[:-1])
+    decay, gain = noise / sigma[:-1], -alpha[1:] * torch.expm1(-shrinking)
+    rows = torch.stack([grid[:-1], decay, gain, extrapolation], dim=1).tolist()
+    steps = [SolverStep(*row) for row in rows]
+    return steps if len(steps) == config.steps else [*steps, SolverStep(float(grid[-1]), 0.0, 1.0, 0.0)]
+
+
+def time_grid(config: SamplingConfig, schedule: Schedule = "linear") -> Tensor:
     """Solver times from noise to data: uniform in t for DDIM, as in the paper, and uniform in log-SNR for order 2.
 
-    DDIM takes `steps` steps and ends at `FIRST_TIME`, where about 1 % of the noise remains. The second-order solver
-    extrapolates over steps in log-SNR, so it needs uniform ones. It spends its last network call on the clean estimate,
-    because 1 % of a maze's extent is as long as an environment step.
+    With the linear schedule DDIM takes `steps` steps and ends at `FIRST_TIME`, where about 1 % of the noise remains.
+    The second-order solver extrapolates over steps in log-SNR, so it needs uniform ones. It spends its last network
+    call on the clean estimate, because 1 % of a maze's extent is as long as an environment step; so does DDIM with the
+    cosine schedule, as published.
     """
+    first, last = SOLVER_TIMES[schedule]
     if config.order == 1:
-        return torch.linspace(1.0, FIRST_TIME, config.steps + 1, dtype=torch.float64)
-    alpha, sigma = alpha_sigma(torch.tensor([1.0, FIRST_TIME], dtype=torch.float64))
-    first, last = (alpha / sigma).log().tolist()
-    log_snr = torch.linspace(first, last, config.steps, dtype=torch.float64)
+        return torch.linspace(first, last, config.steps + (schedule == "linear"), dtype=torch.float64)
+    alpha, sigma = alpha_sigma(torch.tensor([first, last], dtype=torch.float64), schedule)
+    lowest, highest = (alpha / sigma).log().tolist()
+    log_snr = torch.linspace(lowest, highest, config.steps, dtype=torch.float64)
     log_alpha = -0.5 * torch.log1p(torch.exp(-2 * log_snr))
+    if schedule == "cosine":
+        angle = (log_alpha.exp() * math.cos(_cosine_angle(torch.zeros(1)).item())).acos()
+        return angle * (2 / math.pi) * (1 + _COSINE_OFFSET) - _COSINE_OFFSET
     square, linear = (BETA_1 - BETA_0) / 4, BETA_0 / 2  # log_alpha = -square t^2 - linear t, solved for t
     return (-linear + (linear**2 - 4 * square * log_alpha).sqrt()) / (2 * square)
 

@@ -134,7 +134,7 @@ class DiT1d(nn.Module):
         self.blocks = nn.ModuleList(blocks)
         self.final_modulation = nn.Linear(width, 2 * width)
         self.outward = nn.Linear(width, columns)
-        self.register_buffer("positions", sinusoid(tokens, width), persistent=False)
+        self.register_buffer("positions", sinusoid(torch.arange(tokens), width), persistent=False)
         self.apply(_xavier)
         for layer in (self.final_modulation, self.outward, *(block.modulation for block in blocks)):
             nn.init.zeros_(layer.weight)
@@ -198,10 +198,10 @@ class TimeEmbedding(nn.Module):
         return self.mlp(torch.cat([angle.cos(), angle.sin()], dim=-1))
 
 
-def sinusoid(tokens: int, width: int) -> Tensor:
-    """Transformer position code (T, W): sines, then cosines, of geometrically spaced frequencies."""
-    frequency = torch.exp(-math.log(10_000.0) * torch.arange(width // 2) / max(1, width // 2 - 1))
-    angle = torch.arange(tokens)[:, None] * frequency
+def sinusoid(positions: Tensor, width: int) -> Tensor:
+    """Transformer code (N, W) of positions (N,): sines, then cosines, of geometrically spaced frequencies."""
+    index = torch.arange(width // 2, device=positions.device)
+    angle = positions[:, None] * torch.exp(-math.log(10_000.0) * index / max(1, width // 2 - 1))
     return torch.cat([angle.sin(), angle.cos()], dim=-1)
 
 

@@ -108,6 +108,9 @@ class Model(nn.Module, ABC):
     """
 
     config_class: ClassVar[type[Config]]
+    weights: ClassVar[str | None] = (
+        None  # a name that classes share which are trained alike and use the weights otherwise
+    )
     meta: Meta = Meta()  # of the training data
     data_fingerprint: str | None = None  # of the training data
     seed: int | None = None  # of the training
@@ -120,6 +123,11 @@ class Model(nn.Module, ABC):
         super().__init__()
         self.config: Any = config
         self.sizes = sizes
+
+    @classmethod
+    def training_name(cls) -> str:
+        """What its training is known by: classes with the same name can load each other's folders."""
+        return cls.weights or cls.__name__
 
     @classmethod
     @abstractmethod
@@ -163,6 +171,8 @@ class Model(nn.Module, ABC):
             "profile": self.profile,
             "changes": dict(self.changes),
         }
+        if self.weights is not None:
+            description["weights"] = self.weights
         if self.stopped_at is not None:
             description["stopped_at"] = self.stopped_at
         text = json.dumps(description, indent=1, sort_keys=True)
@@ -177,7 +187,7 @@ class Model(nn.Module, ABC):
         try:
             text = (folder / "config.json").read_text()
             description = json.loads(text)
-            if description["model"] != cls.__name__:
+            if description.get("weights", description["model"]) != cls.training_name():
                 raise BadInput(f"{folder}: holds a {description['model']}, not a {cls.__name__}")
             model = cls(cls.config_class.from_dict(description["config"]), description["sizes"])
             model.meta = Meta.from_dict(description["data"])
@@ -325,7 +335,7 @@ def _stop_signals() -> Iterator[list[int]]:
 
 def identity(model: Model) -> str:
     """Everything that decides what a training run ends in: class, config, sizes, data and seed, as JSON."""
-    parts = [type(model).__name__, model.config.to_dict(), model.sizes, model.data_fingerprint, model.seed]
+    parts = [model.training_name(), model.config.to_dict(), model.sizes, model.data_fingerprint, model.seed]
     parts += [] if model.stopped_at is None else [model.stopped_at]
     return json.dumps(parts, sort_keys=True)
 

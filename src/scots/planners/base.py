@@ -47,6 +47,16 @@ class Planner(Protocol):
         """Fill in each plan from one of its steps to another, all in as few network calls as possible."""
 
 
+class PositionEncoder(Protocol):
+    """A state encoder for positions alone: distances between latents are counted in environment steps."""
+
+    def encode(self, positions: Array) -> Array:
+        """(N, P) -> latents (N, Z)."""
+
+    def distance(self, start: Array, goal: Array) -> Array:
+        """Steps from start to goal latents (..., Z), which broadcast: (...)."""
+
+
 class Bridge(Protocol):
     """Draws sequences of positions between two given ones."""
 
@@ -117,6 +127,7 @@ class PlannerModel(Model):
 
     name: ClassVar[str]  # in the registry
     has_bridges: ClassVar[bool] = False  # its plans can be searched part by part: it is a `BridgingPlanner`
+    encoder: PositionEncoder | None = None  # of the recorded data, for plans whose length follows from the distance
 
     @property
     def columns(self) -> tuple[int, ...]:
@@ -127,6 +138,11 @@ class PlannerModel(Model):
     @abstractmethod
     def configure(cls, spec: DatasetSpec, states: int, profile: Profile) -> Any:
         """The settings for trajectories of this many states of a dataset, at a profile's scale."""
+
+    @classmethod
+    def needs_distances(cls, config: Any) -> bool:
+        """Whether it plans only with an `encoder`, which is then saved in its folder like what plan search needs."""
+        return False
 
     @abstractmethod
     def plan(self, start: Array, goal: Array | None, seeds: Sequence[int]) -> list[Plan]:

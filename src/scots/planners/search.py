@@ -12,7 +12,7 @@ from scots.core.config import Config, Seeds
 from scots.core.errors import BadInput
 from scots.data.support import Support
 from scots.data.trajectories import Array
-from scots.planners.base import Bridge, BridgingPlanner, CoarseToFine, Plan, Planner, Rngs
+from scots.planners.base import Bridge, BridgingPlanner, CoarseToFine, Plan, Planner, PositionEncoder, Rngs
 
 _PROBES = 5  # points on the line between two waypoints that are looked up in the support
 NEAR_STEPS = 4.0
@@ -39,16 +39,6 @@ class SearchConfig(Config):
     def is_on(self) -> bool:
         """Whether there is anything to search."""
         return self.candidates > 1 or self.mend or self.bisect
-
-
-class PositionEncoder(Protocol):
-    """A state encoder for positions alone: distances between latents are counted in environment steps."""
-
-    def encode(self, positions: Array) -> Array:
-        """(N, P) -> latents (N, Z)."""
-
-    def distance(self, start: Array, goal: Array) -> Array:
-        """Steps from start to goal latents (..., Z), which broadcast: (...)."""
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,35 @@
+"""Generative Skill Chaining GSC (Mishra et al., 2023), as a composition of the chunks that CD learns.
+
+Before every solver step the noisy overlaps of neighbours are replaced by their mean. Then all chunks are denoised at
+once, told nothing but the start and the goal.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from scots.models.diffusion import SolverStep
+from scots.planners.chunks import Canvas, ChunkPlanner
+
+_FEWEST_CHUNKS = 3  # whose overlaps are averaged, as published with CD
+
+
+class GenerativeSkillChaining(ChunkPlanner):
+    """Plans of chunks whose overlaps are averaged while they are denoised."""
+
+    name = "gsc"
+
+    def denoise(self, canvas: Canvas, step: SolverStep, next_time: float) -> None:
+        """Average the overlaps, then take all chunks one solver step on."""
+        average_overlaps(canvas, self.config.overlap)
+        self.advance(canvas, *canvas.every(), step, None)
+
+
+def average_overlaps(canvas: Canvas, overlap: int) -> None:
+    """Write the mean of every two noisy overlaps to both, in plans of three or more chunks."""
+    joins = torch.arange(1, canvas.chunks.shape[1], device=canvas.counts.device)
+    is_join = (joins < canvas.counts[:, None]) & (canvas.counts >= _FEWEST_CHUNKS)[:, None]
+    plans, before = torch.nonzero(is_join, as_tuple=True)
+    mean = (canvas.chunks[plans, before, -overlap:] + canvas.chunks[plans, before + 1, :overlap]) / 2
+    canvas.chunks[plans, before, -overlap:] = mean
+    canvas.chunks[plans, before + 1, :overlap] = mean

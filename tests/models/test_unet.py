@@ -1,0 +1,94 @@
+"""The temporal U-Net and its encoder: shapes, published sizes, what they are told, and how far they see."""
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from scots.models.unet import ResidualBlock, SequenceEncoder, TemporalUnet, TimeSinusoid
+
+
+def small(**options: int) -> TemporalUnet:
+    torch.manual_seed(0)
+    return TemporalUnet(3, 8, (1, 2, 4), (8, 16, 8), **options).eval()
+
+
+@pytest.mark.parametrize("tokens", [4, 8, 20])
+def test_sequences_keep_their_shape(tokens: int):
+    network = small(context=2, condition=5)
+    output = network(torch.randn(6, tokens, 3), torch.rand(6), torch.randn(6, tokens, 2), torch.randn(6, 5))
+    assert output.shape == (6, tokens, 3)
+    assert torch.isfinite(output).all()
+
+
+def test_every_input_counts_and_every_weight_learns():
+    network = small(context=2, condition=5, condition_hidden=12)
+    inputs = torch.randn(4, 8, 3), torch.rand(4), torch.randn(4, 8, 2), torch.randn(4, 5)
+    for value in inputs:
+        value.requires_grad_()
+    network(*inputs).square().sum().backward()
+    assert all(value.grad is not None and value.grad.abs().max() > 0 for value in inputs)
+    unused = {name for name, weight in network.named_parameters() if weight.grad is None}
+    assert unused == set()
+
+
+def test_rows_of_a_batch_do_not_mix():
+    network, sequence, time = small(), torch.randn(5, 8, 3), torch.rand(5)
+    with torch.inference_mode():
+        together = network(sequence, time)
+        for n in range(5):
+            alone = network(sequence[n : n + 1], time[n : n + 1])
+            torch.testing.assert_close(alone[0], together[n], rtol=1e-4, atol=1e-5)
+
+
+def test_the_deepest_level_joins_both_ends():
+    """The gradient of the last step with respect to the first is not zero, twenty steps away."""
+    sequence = torch.randn(1, 20, 3, requires_grad=True)
+    small()(sequence, torch.rand(1))[0, -1].sum().backward()
+    assert sequence.grad is not None
+    assert sequence.grad[0, 0].abs().max() > 0
+
+
+def test_a_block_adds_what_it_is_told_between_its_convolutions():
+    torch.manual_seed(0)
+    block = ResidualBlock(8, 16, 4, 0, 5)
+    hidden, told = torch.randn(2, 8, 6), torch.randn(2, 4)
+    inner = block.first(hidden) + block.told[1](nn.functional.mish(told))[..., None]
+    torch.testing.assert_close(block(hidden, told), block.second(inner) + block.shortcut(hidden))
+    assert isinstance(ResidualBlock(8, 8, 4, 0, 5).shortcut, nn.Identity)
+
+
+def naive_time(time: Tensor, width: int) -> Tensor:
+    frequency = [10_000 ** (-n / (width // 2 - 1)) for n in range(width // 2)]
+    rows = [[1000 * t * own for own in frequency] for t in time.tolist()]
+    return torch.cat([torch.tensor(rows).sin(), torch.tensor(rows).cos()], dim=1)
+
+
+def test_times_are_sines_and_cosines_before_their_layers():
+    embedding, time = TimeSinusoid((8, 16, 4)), torch.tensor([0.0, 0.3, 1.0])
+    torch.testing.assert_close(embedding(time), embedding.layers(naive_time(time, 8)), rtol=1e-3, atol=1e-3)
+    assert [type(layer).__name__ for layer in embedding.layers] == ["Linear", "Mish", "Linear"]
+
+
+@pytest.mark.parametrize("tokens", [3, 7, 56])
+def test_an_encoder_makes_features_of_any_length(tokens: int):
+    encoder = SequenceEncoder(2, tokens, 8, (1, 2, 3, 4), (8, 16, 8), features=10)
+    assert encoder(torch.randn(5, tokens, 2), torch.rand(5)).shape == (5, 10)
+
+
+def block_weights(inputs: int, outputs: int, told: int) -> int:
+    convolutions = 5 * (inputs + outputs) * outputs + 2 * outputs
+    norms, shortcut = 4 * outputs, (inputs + 1) * outputs if inputs != outputs else 0
+    return convolutions + norms + (told + 1) * outputs + shortcut
+
+
+def test_the_network_of_diffuser_has_the_published_size():
+    """For locomotion: 14 columns, widths 32 to 256, a time embedding of 32-128-32. Counted layer by layer."""
+    network, widths = TemporalUnet(14, 32, (1, 2, 4, 8), (32, 128, 32)), (32, 64, 128, 256)
+    down = [(14, 32), (32, 32), (32, 64), (64, 64), (64, 128), (128, 128), (128, 256), (256, 256)]
+    middle, up = [(256, 256)] * 2, [(512, 128), (128, 128), (256, 64), (64, 64), (128, 32), (32, 32)]
+    expected = sum(block_weights(*sizes, told=32) for sizes in (*down, *middle, *up))
+    expected += sum(3 * width * width + width for width in widths[:-1])  # halving the length
+    expected += sum(4 * width * width + width for width in widths[:-1])  # doubling it
+    expected += 33 * 128 + 129 * 32  # time
+    expected += (5 * 32 * 32 + 32 + 64) + 33 * 14  # the last convolutions
+    assert sum(weight.numel() for weight in network.parameters()) == expected
