@@ -82,9 +82,10 @@ class Augment:
         """Augment and say what was written."""
         from scots.core.config import parse_changes
         from scots.core.console import console
-        from scots.data.inspection import HORIZON, inspect
+        from scots.data.inspection import inspect
         from scots.data.shards import remove_dataset
         from scots.datasets import load
+        from scots.datasets.specs import spec_of_meta
         from scots.experiments.models import augment
 
         flags = {
@@ -100,7 +101,8 @@ class Augment:
         }
         changes = {path: value for path, value in flags.items() if value is not None} | parse_changes(self.set)
         data = load(self.data, **self.columns.given())
-        for warning in inspect(data, horizon=self.segment or HORIZON).warnings:
+        segment = self.segment or spec_of_meta(data.meta, data.observations.shape[1], 0).segment
+        for warning in inspect(data, horizon=segment).warnings:
             console.print(f"warning: {warning}", markup=False, highlight=False, soft_wrap=True)
         if self.force:
             if Path(self.data).resolve() == self.out.resolve():

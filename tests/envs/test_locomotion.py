@@ -47,7 +47,7 @@ def test_episodes_end_with_a_fall(body: str):
         states.append(step.observation)
         done = step.done
         assert not step.success
-    assert Locomotion.ends(meta, np.stack(states)).tolist() == [False] * (len(states) - 1) + [True]
+    assert Locomotion.termination(meta)(np.stack(states)).tolist() == [False] * (len(states) - 1) + [True]
 
 
 def test_rewards_are_forward_speed_and_being_alive(body: str):
@@ -65,6 +65,22 @@ def test_physics_holds_the_observation(body: str):
     observation, _ = environment.reset(Task(1), np.random.default_rng(0))
     qpos, qvel = environment.physics()
     np.testing.assert_allclose(observation, np.concatenate([qpos[1:], np.clip(qvel, -10, 10)]), rtol=1e-6)
+
+
+def test_a_step_can_be_taken_from_any_observation(body: str):
+    """The rows of an episode, replayed one by one in another simulator."""
+    environment, other, rng = Locomotion(RUNNERS[body]), Locomotion(RUNNERS[body]), np.random.default_rng(0)
+    other.reset(Task(1), rng)
+    observation, _ = environment.reset(Task(1), rng)
+    for _ in range(10):
+        action = rng.uniform(-1, 1, RUNNERS[body].actions)
+        step = environment.step(action)
+        if np.abs(observation[len(environment.physics()[0]) - 1 :]).max() == 10:  # faster ones are cut off
+            break
+        again = other.step_from(observation, action)
+        np.testing.assert_allclose(again.observation, step.observation, atol=2e-3)
+        assert again.reward == pytest.approx(step.reward, abs=5e-3)
+        observation = step.observation
 
 
 def test_other_bodies_are_refused(body: str):

@@ -68,7 +68,9 @@ def test_plans_are_searched_for_on_augmented_data_as_the_profile_says():
 def test_every_method_that_is_registered_can_be_named(field: str):
     known = {"augmenter": AUGMENTERS, "planner": PLANNERS, "agent": AGENTS}[field]
     for name in known:
-        assert getattr(SCOTS.replace_at(field, name), field) == name
+        acts = field == "planner" and PLANNERS[name].plans_actions
+        named = SCOTS.replace_all({field: name, **({"agent": None} if acts else {})})
+        assert getattr(named, field) == name
     with pytest.raises(BadInput, match=f"{field} 'magic' is not one of .*{', '.join(known)}"):
         SCOTS.replace_at(field, "magic")
 
@@ -142,12 +144,12 @@ def test_every_column_of_every_table_becomes_configs(name: str, profile: str):
         recipe, spec = run.recipe, SPECS[run.dataset]
         settings = recipe.resolve(spec, profile)
         assert recipe.normalized(spec, profile) == recipe
-        assert recipe.agent == spec.controller
+        assert recipe.agent == (None if PLANNERS[recipe.planner].plans_actions else spec.controller)
         is_searched = recipe.augmenter and PLANNERS[recipe.planner].has_bridges
         usual = SEARCH[profile].candidates if is_searched else 1
         assert settings.search.candidates == recipe.overrides.get("search.candidates", usual)
         lookahead = recipe.overrides.get("following.lookahead", spec.lookahead)
-        every = recipe.overrides.get("following.replan_every", 50)
+        every = recipe.overrides.get("following.replan_every", spec.replan_every)
         assert settings.following == PlanFollowing(every, lookahead, spec.goal_tolerance)
 
 
@@ -215,3 +217,20 @@ def test_only_planners_with_bridges_are_searched_by_default(monkeypatch: pytest.
     assert recipe.replace_at("search.candidates", 4).resolve(SPEC, "laptop").search == SearchConfig(4)
     with pytest.raises(BadInput, match="whole draws plans as a whole"):
         recipe.replace_at("search.bisect", True).resolve(SPEC, "laptop")
+
+
+def test_a_planner_of_actions_has_no_agent_and_every_other_recipe_has_one():
+    spec = SPECS["hopper-medium-v2"]
+    recipe = Recipe(None, "diffuser", None)
+    assert recipe.actor == "diffuser"
+    assert recipe.resolve(spec, "smoke").agent is None
+    assert Recipe.from_json(recipe.to_json()) == recipe
+    with pytest.raises(BadInput, match="diffuser plans actions and takes none"):
+        Recipe(None, "diffuser", "gciql")
+    for planner in (None, "hd"):
+        with pytest.raises(BadInput, match="none is named"):
+            Recipe(None, planner, None)
+    with pytest.raises(BadInput, match=r"'agent\.alpha' has no effect without an agent"):
+        Recipe(None, "diffuser", None, {"agent.alpha": 1.0})
+    with pytest.raises(BadInput, match="diffuser chooses among its own plans"):
+        Recipe("scots", "diffuser", None, {"search.candidates": 4}).resolve(spec, "smoke")

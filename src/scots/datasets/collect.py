@@ -137,12 +137,13 @@ class CollectionJob(ShardedJob):
 
 def collection_job(spec: CollectionSpec, maze: Maze | None = None, seed: int = 0) -> CollectionJob:
     """The job that collects a dataset; nothing is done yet."""
-    simulators = environment_class(spec.meta()).packages
-    for name in simulators:
-        require(name, "ogbench")
-    versions = {name: version(name) for name in simulators}
+    actors = {}
     if isinstance(spec, RunnerCollection):
-        versions["actors"] = Ladder.shipped(spec.body).fingerprint
+        require("gymnasium", "ogbench")
+        actors["actors"] = Ladder.shipped(spec.body).fingerprint
+    else:
+        require("ogbench", "ogbench")
+    versions = {name: version(name) for name in environment_class(spec.meta()).packages} | actors
     return CollectionJob(spec.episodes, spec.states, spec, spec.meta(maze), seed, versions)
 
 

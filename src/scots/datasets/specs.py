@@ -170,6 +170,7 @@ class DatasetSpec(Config):
     segment: int = 1 + SEGMENT_STEPS  # H, states of a segment [P]
     discount: float = 0.99  # gamma of the embedding and of the agents [S, O]
     stitches: int = 40  # segments per stitched trajectory [S]
+    augmented_states: int = 5_000_000  # of an augmented dataset, about [P]
     min_displacement: float | None = None  # between the ends of a segment, in units of the position columns [S]
     # planning
     waypoints: int | None = None  # of a plan, start and goal included [S]; None: as many as an episode has room for
@@ -321,6 +322,7 @@ def runner_spec(collection: RunnerCollection) -> DatasetSpec:
         collection=collection,
         segment=4,
         stitches=333,
+        augmented_states=2_000_000,
         replan_every=1,
         reference_returns=_RETURNS[collection.body],
         minutes={"collect": 10, "augment": 40, "planner": 60, "evaluate": 20},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple, Self
 
@@ -60,8 +60,8 @@ class Environment(ABC):
             raise BadInput(f"task {task.number}: {meta.environment} has tasks 1 to {len(cls.tasks(meta))}")
 
     @classmethod
-    def ends(cls, meta: Meta, observations: Array) -> Array | None:
-        """Whether an episode is over in each of these states (..., O); None where states alone do not tell."""
+    def termination(cls, meta: Meta) -> Callable[[Array], Array] | None:
+        """The rule by which states (..., O) end an episode, such as a fall; None where states alone do not tell."""
         return None
 
     @abstractmethod

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -75,9 +76,9 @@ class Locomotion(Environment):
         return [cls(runner_of(meta)) for _ in range(count)]
 
     @classmethod
-    def ends(cls, meta: Meta, observations: Array) -> Array:
-        """Whether the runner has fallen in each state (..., O)."""
-        return runner_of(meta).has_fallen(observations)
+    def termination(cls, meta: Meta) -> Callable[[Array], Array]:
+        """A runner that has fallen is done."""
+        return runner_of(meta).has_fallen
 
     def reset(self, task: Task, rng: np.random.Generator) -> tuple[Array, None]:
         """Begin near the upright pose, as Gymnasium draws it."""
@@ -88,6 +89,13 @@ class Locomotion(Environment):
         """Take an action, clipped to the range of the motors."""
         observation, reward, fallen, _, _ = self.simulator.step(np.clip(action, -1, 1).astype(np.float64))
         return Step(observation.astype(np.float32), float(reward), False, bool(fallen))
+
+    def step_from(self, observation: Array, action: Array) -> Step:
+        """Take an action in the state of an observation; where the runner is along the track changes nothing."""
+        positions = self.simulator.model.nq - 1
+        self.simulator.data.qacc_warmstart[:] = 0  # otherwise the solver would remember the state before
+        self.simulator.set_state(np.concatenate([[0.0], observation[:positions]]), observation[positions:])
+        return self.step(action)
 
     def physics(self) -> tuple[Array, Array]:
         """Positions and velocities of all joints, which also hold what the observation leaves out."""

@@ -46,11 +46,12 @@ class EvalResult(Config):
     stages: dict[str, float]  # wall time of what came before, where it is known
     artifacts: dict[str, str]  # stage -> key of what it made, a hash of all that went into it
     planning: dict[str, float] = field(default_factory=dict)  # what it cost over all tasks, see `PlanningCost`
+    returns: tuple[float, ...] = ()  # of each episode, where there is no goal
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values; rows without plans have no field for their cost, like those from before it was counted."""
+        """Plain JSON values without costs and returns where there are none, as in rows from before they were kept."""
         values = super().to_dict()
-        return values if self.planning else {name: value for name, value in values.items() if name != "planning"}
+        return {name: value for name, value in values.items() if value or name not in ("planning", "returns")}
 
 
 @dataclass(frozen=True)
@@ -115,14 +116,16 @@ def evaluate(
 def _outcome(episodes: Sequence[Episode], task: Task, limit: int, subject: Subject) -> dict[str, Any]:
     """The fields of a row that the episodes of its task decide."""
     steps = [episode.steps for episode in episodes if episode.success and episode.steps <= limit]
-    mean_return = float(np.mean([episode.return_within(limit) for episode in episodes]))
+    returns = [episode.return_within(limit) for episode in episodes]
+    mean_return, has_goal = float(np.mean(returns)), any(episode.goal is not None for episode in episodes)
     return {
         "task": task.number,
         "max_steps": limit,
-        "successes": None if all(episode.goal is None for episode in episodes) else len(steps),
+        "successes": len(steps) if has_goal else None,
         "steps": float(np.median(steps)) if steps else None,
         "mean_return": mean_return,
         "normalized_return": _normalized(mean_return, subject.reference_returns),
+        "returns": () if has_goal else tuple(round(own, 2) for own in returns),
     }
 
 

@@ -308,7 +308,9 @@ class Pipeline:
         kind, source = PLANNERS[self.recipe.planner], self.augment or self.source
         return ModelStage("planner", kind, self.settings.planner, source, self.run, self._defaults.planner)
 
-    def _agent_stage(self) -> ModelStage:
+    def _agent_stage(self) -> ModelStage | None:
+        if self.recipe.agent is None:
+            return None
         kind, source = AGENTS[self.recipe.agent], self.source if self.planner else self.augment or self.source
         return ModelStage("agent", kind, self.settings.agent, source, self.run, self._defaults.agent)
 
@@ -384,7 +386,7 @@ class Pipeline:
     def _controller(self) -> Controller:
         planner = cast(PlannerModel, self.planner.model) if self.planner else None
         parts = self.search.parts if self.search else None
-        agent = cast(Agent, self.agent.model)
+        agent = cast(Agent, self.agent.model) if self.agent else None
         return build_controller(planner, agent, self.settings.following, self.settings.search, parts)
 
     def _rows_path(self) -> Path:
