@@ -41,10 +41,10 @@ class List:
 
 @dataclass(frozen=True)
 class Collect:
-    """Collect a maze dataset in the real simulator, with its -val twin. The same command continues after a kill."""
+    """Collect a dataset in the real simulator, with its -val twin. The same command continues after a kill."""
 
     id: DatasetId
-    """Dataset id, such as pointmaze-giant-stitch-v0."""
+    """Dataset id, such as pointmaze-giant-stitch-v0 or hopper-medium-v2 (an analogue of D4RL's)."""
     episodes: OptionalCount = None
     """Training episodes (default: the full size); validation gets a tenth. A part of a known dataset needs --out."""
     workers: Workers = None
@@ -104,10 +104,14 @@ class Download:
         """Download and say where the file is."""
         from scots.datasets.download import download
         from scots.datasets.loading import unknown_dataset
-        from scots.datasets.specs import SPECS
+        from scots.datasets.specs import SPECS, MazeCollection
 
-        if self.id not in SPECS or SPECS[self.id].collection is None:
+        collection = SPECS[self.id].collection if self.id in SPECS else None
+        if collection is None:
             raise unknown_dataset(self.id)
+        if not isinstance(collection, MazeCollection):
+            ways = f"run `scots data collect {self.id}` or {collection.elsewhere}"
+            raise BadInput(f"{self.id}: is not a dataset of OGBench; {ways}")
         print(download(self.id, offline=self.offline))
 
 
@@ -190,29 +194,29 @@ class Inspect:
 
 @dataclass(frozen=True)
 class Expert:
-    """Train the directional expert that collection needs, then measure it; or measure the shipped one."""
+    """Train the policy that collects the data of a body, then measure it; or measure the shipped one."""
 
-    name: Positional[Literal["ant"]]
-    """Which expert."""
-    steps: int = 400_000
-    """Environment steps of training."""
+    name: Positional[Literal["ant", "hopper", "walker2d"]]
+    """Which body. The same command continues the training of a hopper or walker2d after a kill."""
+    steps: int | None = None
+    """Environment steps of training (default: 400,000 for the ant; until it is medium for the others)."""
     seed: Seed = 0
     """Seed of training and measuring."""
-    out: Folder = Path("runs/ant-expert")
-    """Folder for the trained actor."""
+    out: Path | None = None
+    """Folder for what is trained (default: runs/NAME-expert)."""
     measure: bool = False
-    """Only measure the actor that ships with the package."""
+    """Only measure the policy that ships with the package."""
     episodes: int = 200
     """Episodes to measure over."""
 
     def run(self) -> None:
         """Train (unless only measuring), measure, print the figures."""
-        from scots.datasets import experts
+        from scots.datasets.experts import EXPERTS
 
-        if not self.measure:
-            experts.train_ant(self.out, self.steps, self.seed)
-        folder = experts.SHIPPED if self.measure else self.out
-        print(_text(experts.measure_ant(folder, self.episodes, self.seed)))
+        expert, folder = EXPERTS[self.name], None if self.measure else self.out or Path(f"runs/{self.name}-expert")
+        if folder:
+            expert.train(folder, self.steps, self.seed)
+        print(_text(expert.measure(folder, self.episodes, self.seed)))
 
 
 @dataclass(frozen=True)

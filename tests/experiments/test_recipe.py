@@ -103,7 +103,9 @@ def test_headline_columns_differ_in_their_data_alone(dataset: str):
 def test_every_method_that_is_registered_can_be_named(field: str):
     known = {"augmenter": AUGMENTERS, "planner": PLANNERS, "agent": AGENTS}[field]
     for name in known:
-        assert getattr(SCOTS.replace_at(field, name), field) == name
+        acts = field == "planner" and PLANNERS[name].plans_actions
+        named = SCOTS.replace_all({field: name, **({"agent": None} if acts else {})})
+        assert getattr(named, field) == name
     with pytest.raises(BadInput, match=f"{field} 'magic' is not one of .*{', '.join(known)}"):
         SCOTS.replace_at(field, "magic")
 
@@ -187,7 +189,7 @@ def test_every_column_of_every_table_becomes_configs(name: str, profile: str):
         if recipe.planner is None:
             assert settings.following is None
             continue
-        assert recipe.agent == spec.at(profile).controller
+        assert recipe.agent == (None if PLANNERS[recipe.planner].plans_actions else spec.at(profile).controller)
         changes = {path.partition(".")[2]: v for path, v in recipe.overrides.items() if path.startswith("following.")}
         assert settings.following == PlanFollowing.configure(spec, profile).replace_all(changes)
         assert settings.search.candidates == recipe.overrides.get("search.candidates", 1)
@@ -281,3 +283,20 @@ def test_only_planners_with_bridges_are_searched_by_default(monkeypatch: pytest.
     assert recipe.replace_at("search.candidates", 4).resolve(SPEC, "laptop").search == SearchConfig(4)
     with pytest.raises(BadInput, match="whole draws plans as a whole"):
         recipe.replace_at("search.bisect", True).resolve(SPEC, "laptop")
+
+
+def test_a_planner_of_actions_has_no_agent_and_every_other_recipe_has_one():
+    spec = SPECS["hopper-medium-v2"]
+    recipe = Recipe(None, "diffuser", None)
+    assert recipe.actor == "diffuser"
+    assert recipe.resolve(spec, "smoke").agent is None
+    assert Recipe.from_json(recipe.to_json()) == recipe
+    with pytest.raises(BadInput, match="diffuser plans actions and takes none"):
+        Recipe(None, "diffuser", "gciql")
+    for planner in (None, "hd"):
+        with pytest.raises(BadInput, match="none is named"):
+            Recipe(None, planner, None)
+    with pytest.raises(BadInput, match=r"'agent\.alpha' has no effect without an agent"):
+        Recipe(None, "diffuser", None, {"agent.alpha": 1.0})
+    with pytest.raises(BadInput, match="diffuser chooses among its own plans"):
+        Recipe("scots", "diffuser", None, {"search.candidates": 4}).resolve(spec, "smoke")

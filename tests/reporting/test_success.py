@@ -7,6 +7,7 @@ import pytest
 from result_rows import a_row_of
 
 from scots.datasets import toy
+from scots.datasets.specs import SPECS
 from scots.envs import tasks_of
 from scots.evaluation import results
 from scots.evaluation.results import EvalResult, Subject
@@ -78,6 +79,35 @@ def test_tasks_without_goals_show_returns():
     row = a_row_of("replanning", "SCoTS", mean_return=5.0, normalized_return=50.0, **without)
     shown = comparison_table(TABLES["replanning"], [row]).markdown()
     assert "**return 5.0 (50.0 normalised)**" in shown
+
+
+def test_returns_of_all_episodes_give_an_interval():
+    """Of two values in equal numbers; the interval is that of the mean of 100 draws, in normalised units."""
+    low, high = SPECS["hopper-medium-v2"].reference_returns
+    returns = [low, high] * 50
+    row = a_row(
+        dataset="hopper-medium-v2", successes=None, steps=None, mean_return=float(np.mean(returns)),
+        normalized_return=50.0, returns=returns,
+    )  # fmt: skip
+    shown = success_table([row]).rows[0][1]
+    ends = [float(end) for end in shown.partition("[")[2].partition("]")[0].split(",")]
+    assert ends == pytest.approx([50 - 1.96 * 5, 50 + 1.96 * 5], abs=1.1)  # the deviation of the mean is 50 / 10
+    assert "returns" not in a_row().to_dict()
+    assert EvalResult.from_dict(row.to_dict()) == row
+
+
+def test_the_table_of_locomotion_has_the_papers_numbers_beside_ours():
+    table = TABLES["locomotion"]
+    assert table.published["hopper-medium-v2"] == {"Diffuser": "74.3±1.4", "Diffuser+SCoTS": "93.5±1.2"}
+    means = [
+        np.mean([float(own[name].partition("±")[0]) for own in table.published.values()]) for name in table.columns
+    ]
+    assert means == pytest.approx([79.5, 87.2], abs=0.06)  # the averages that the paper prints
+    for column, augmenter in (("Diffuser", None), ("Diffuser+SCoTS", "scots")):
+        for dataset in table.published:
+            recipe = table.recipe(column, dataset, "laptop")
+            assert (recipe.augmenter, recipe.planner, recipe.agent) == (augmenter, "diffuser", None)
+            assert recipe.resolve(SPECS[dataset], "laptop").following.replan_every == 1
 
 
 @pytest.mark.parametrize(

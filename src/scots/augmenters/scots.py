@@ -1,5 +1,7 @@
 """SCoTS from end to end: embed, search, stitch, refine, label. Short trajectories in, long and diverse ones out.
 
+Where rewards were recorded, trajectories carry rewards; where endings were, they end where an episode would.
+
 The choice of segments never depends on refinement (both ends of a segment are clamped), so it runs in three passes:
 train and embed once; walk over row numbers; then refine and label shards of trajectories in large batches, in workers.
 """
@@ -25,6 +27,15 @@ from scots.augmenters.refinement import (
     StitcherConfig,
     label_actions,
     refine,
+)
+from scots.augmenters.rewards import (
+    Ends,
+    RewardModel,
+    TerminationModel,
+    environment_ends,
+    is_terminal_row,
+    kept_states,
+    label_rewards,
 )
 from scots.augmenters.stitching import Segments, StitchingConfig, Walk, assemble, walk
 from scots.core.config import Config, Profile, Seeds
@@ -240,6 +251,15 @@ def prepare(data: Trajectories, config: ScotsConfig, seed: int) -> None:
         load_or_train(Stitcher, config.stitcher, data, seed, "stitcher", sizes)
     if data.actions is not None:
         load_or_train(InverseDynamics, config.inverse, data, seed, "inverse dynamics")
+        if data.rewards is not None:
+            load_or_train(RewardModel, config.inverse, data, seed, "rewards")
+    if learns_termination(data):
+        load_or_train(TerminationModel, config.inverse, data, seed, "termination")
+
+
+def learns_termination(data: Trajectories) -> bool:
+    """Whether where trajectories end is learned: it was recorded, and no rule of an environment says so."""
+    return environment_ends(data.meta) is None and bool(is_terminal_row(data).any())
 
 
 def segments_folder(config: ScotsConfig, source: str, seed: int) -> Path:
@@ -260,7 +280,9 @@ def _index(data: Trajectories, encoder: StateEncoder, config: StitchingConfig, s
         f"{config.index} index, recall@10 {index.recall:.3f}",
         soft_wrap=True,
     )
-    recorded = {"observations": data.observations} | ({} if data.actions is None else {"actions": data.actions})
+    recorded = {name: values for name, values in data.arrays() if name in ("observations", "actions", "rewards")}
+    if data.terminated is not None:
+        recorded["terminal"] = is_terminal_row(data)
     with atomic(folder / "recorded.npz") as temporary:
         write_npz(temporary, recorded)
     Manifold.of(data).save(folder / "manifold.npz")
@@ -303,31 +325,44 @@ class StitchingJob(ShardedJob):
         def make(run: range) -> dict[str, Array]:
             chosen = walk(segments, stitching, seeds, run)
             rows = assemble(chosen.segments, stitching.segment)
-            finished = [finish(own, number) for own, number in zip(rows, run, strict=True)]
-            arrays = {name: np.stack([each[name] for each in finished]) for name in finished[0]}
-            arrays |= {"source": rows, "scores": _scores(chosen, stitching.segment)}
-            arrays["terminals"] = np.broadcast_to(np.arange(rows.shape[1]) == rows.shape[1] - 1, rows.shape)
-            return {name: values.reshape(-1, *values.shape[2:]) for name, values in arrays.items()}
+            scores = _scores(chosen, stitching.segment)
+            finished = []
+            for number, own, terms in zip(run, rows, scores, strict=True):
+                arrays = finish(own, number)
+                length = len(arrays["observations"])
+                arrays |= {"source": own[:length], "scores": terms[:length]}
+                finished.append(arrays | {"terminals": np.arange(length) == length - 1})
+            return {name: np.concatenate([arrays[name] for arrays in finished]) for name in finished[0]}
 
         return make
 
     def _finisher(self, folder: Path) -> Callable[[Array, int], dict[str, Array]]:
-        """From source rows (T,) and the number of a trajectory to its states, refined, and its actions, labelled."""
+        """From source rows (T,) and the number of a trajectory to its states, refined, and its actions, labelled.
+
+        Where endings were recorded it has fewer states than rows if it ends before.
+        """
         refinement, seeds, quaternions = self.config.refinement, Seeds(self.seed), self.meta.quaternions
         stitcher, inverse = self._stitcher(), self._inverse_dynamics()
         manifold = Manifold.load(folder / "manifold.npz")
         recorded = dict(read_npz(folder / "recorded.npz"))
+        rewards, ends = self._rewards(recorded), self._ends(recorded)
 
         def finish(rows: Array, number: int) -> dict[str, Array]:
             states, made = recorded["observations"][rows], np.zeros(len(rows), dtype=np.uint8)
             if stitcher:  # each trajectory draws its noise from its own stream
                 noise = torch.Generator().manual_seed(seeds.integer("refine", number))
                 states, made = refine(states, rows, stitcher, refinement, noise, manifold.is_on, quaternions)
-            arrays = {"observations": states, "generated": made}
+            length, over = len(rows), False
+            if "terminal" in recorded:
+                length, over = kept_states(states, rows, made > 0, recorded["terminal"], ends)
+                rows, states, made = rows[:length], states[:length], made[:length]
+            arrays, keep = {"observations": states, "generated": made}, refinement.keep_actions
             if inverse:
-                keep = refinement.keep_actions
                 arrays["actions"] = label_actions(states, rows, made > 0, recorded["actions"], inverse, keep)
-            return arrays
+            if rewards:
+                known = states, arrays["actions"], rows, made > 0, recorded["rewards"]
+                arrays["rewards"] = label_rewards(*known, rewards, keep)
+            return arrays | ({"terminated": np.array([over])} if "terminal" in recorded else {})
 
         return finish
 
@@ -336,6 +371,17 @@ class StitchingJob(ShardedJob):
             return None
         sizes = self.config.refinement.sizes(self.config.stitching.segment)
         return Stitcher.load(model_folder(Stitcher, self.config.stitcher, self.source, self.seed, sizes))
+
+    def _rewards(self, recorded: dict[str, Array]) -> RewardModel | None:
+        if not {"actions", "rewards"} <= set(recorded):
+            return None
+        return RewardModel.load(model_folder(RewardModel, self.config.inverse, self.source, self.seed))
+
+    def _ends(self, recorded: dict[str, Array]) -> Ends | None:
+        """The rule by which states that were made end a trajectory: the environment's, or a learned one."""
+        if (rule := environment_ends(self.meta)) is not None or not recorded.get("terminal", np.zeros(1)).any():
+            return rule
+        return TerminationModel.load(model_folder(TerminationModel, self.config.inverse, self.source, self.seed)).ends
 
     def _inverse_dynamics(self) -> InverseDynamics | None:
         if not self.labels_actions:
@@ -375,6 +421,10 @@ class Stitched:
     def inverse_dynamics(self) -> InverseDynamics | None:
         """The model that labelled its actions, if it is in the cache."""
         return load_cached(InverseDynamics, self.config.inverse, self.source, self.seed)
+
+    def rewards(self) -> RewardModel | None:
+        """The model that labelled its rewards, if it is in the cache."""
+        return load_cached(RewardModel, self.config.inverse, self.source, self.seed)
 
     def inputs(self) -> Path | None:
         """The folder of latents, segments and index, if it is in the cache."""

@@ -1,4 +1,4 @@
-"""Collecting maze datasets in the real environments, by OGBench's protocol: parallel, resumable, byte-identical.
+"""Collecting datasets in the real environments, mazes by OGBench's protocol: parallel, resumable, byte-identical.
 
 Episode n is a function of (collection spec, seed, n) alone, so a run that was killed at any moment continues with the
 same command and ends in the same bytes, whatever the number of workers.
@@ -6,6 +6,7 @@ same command and ends in the same bytes, whatever the number of workers.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -20,11 +21,12 @@ from scots.data import formats
 from scots.data.shards import Make, ShardedJob
 from scots.data.trajectories import Array, Meta
 from scots.datasets.experts import Actor, AntActor, follow_command
-from scots.datasets.specs import CollectionSpec
+from scots.datasets.runners import Ladder, RunnerEpisodes
+from scots.datasets.specs import CollectionSpec, MazeCollection, RunnerCollection
+from scots.envs import environment_class
 from scots.envs.maze import Maze, maze_of
 from scots.envs.ogbench import make_simulator, seed_simulator, unit_vector
 
-_ARRAYS = ("observations", "actions", "terminals", "qpos", "qvel")
 _STITCH_CELLS = 4  # distance from start to goal in the stitch datasets
 _REDRAW_EVERY = 10  # steps between new random directions in the explore datasets
 
@@ -41,7 +43,7 @@ class CollectedEpisode:
 class MazeWalker:
     """Walks one body through one maze by the collection spec, an episode at a time."""
 
-    def __init__(self, spec: CollectionSpec, meta: Meta, actor: Actor | None = None) -> None:
+    def __init__(self, spec: MazeCollection, meta: Meta, actor: Actor | None = None) -> None:
         maze = maze_of(meta)
         assert maze is not None
         self.spec, self.maze = spec, maze
@@ -54,7 +56,7 @@ class MazeWalker:
         start, goal = self._draw_cells(rng)
         seed_simulator(environment, rng)
         observation, _ = environment.reset(options={"task_info": {"init_ij": start, "goal_ij": goal}})
-        shapes = {"observations": observation.size, "actions": environment.action_space.shape[0]}
+        shapes = {"observations": observation.size, "actions": environment.action_space.shape[0], "terminals": 0}
         shapes |= {"qpos": environment.model.nq, "qvel": environment.model.nv}
         rows: dict[str, Array] = {name: np.empty((states, size), dtype=np.float32) for name, size in shapes.items()}
         rows["terminals"] = np.arange(states) == states - 1
@@ -103,36 +105,48 @@ class CollectionJob(ShardedJob):
     spec: CollectionSpec
     meta: Meta  # without provenance
     seed: int
-    mujoco: str  # versions of the simulator
-    ogbench: str
+    versions: dict[str, str]  # of the simulator, and of the actors that are not part of its spec
 
     def described(self, validation: bool) -> Meta:
         """The meta of the file, with how it was collected."""
         origin = {
-            "origin": "collected here",
+            "origin": self.spec.origin,
             "protocol": self.spec.to_dict(),
             "seed": self.seed,
             "episodes": self.validation if validation else self.episodes,
-            "versions": {"scots": version("scots"), "mujoco": self.mujoco, "ogbench": self.ogbench},
+            "versions": {"scots": version("scots"), **self.versions},
         }
         return Meta.from_dict({**self.meta.to_dict(), "provenance": [origin]})
 
     def worker(self) -> Make:
         """A simulator, and a function from episode numbers to their rows."""
-        walker, seeds = MazeWalker(self.spec, self.meta), Seeds(self.seed)
+        seeds, episode = Seeds(self.seed), self._walker()
 
         def make(run: range) -> dict[str, Array]:
-            episodes = [walker.episode(seeds.stream("episode", number)).arrays for number in run]
-            return {name: np.concatenate([episode[name] for episode in episodes]) for name in _ARRAYS}
+            episodes = [episode(seeds.stream("episode", number)) for number in run]
+            return {name: np.concatenate([arrays[name] for arrays in episodes]) for name in episodes[0]}
 
         return make
+
+    def _walker(self) -> Callable[[np.random.Generator], dict[str, Array]]:
+        """Collects an episode: from its generator to its arrays."""
+        if isinstance(self.spec, RunnerCollection):
+            return RunnerEpisodes(self.spec).episode
+        assert isinstance(self.spec, MazeCollection)
+        walker = MazeWalker(self.spec, self.meta)
+        return lambda rng: walker.episode(rng).arrays
 
 
 def collection_job(spec: CollectionSpec, maze: Maze | None = None, seed: int = 0) -> CollectionJob:
     """The job that collects a dataset; nothing is done yet."""
-    require("ogbench", "ogbench")
-    versions = version("mujoco"), version("ogbench")
-    return CollectionJob(spec.episodes, spec.states, spec, spec.meta(maze), seed, *versions)
+    actors = {}
+    if isinstance(spec, RunnerCollection):
+        require("gymnasium", "ogbench")
+        actors["actors"] = Ladder.shipped(spec.body).fingerprint
+    else:
+        require("ogbench", "ogbench")
+    versions = {name: version(name) for name in environment_class(spec.meta()).packages} | actors
+    return CollectionJob(spec.episodes, spec.states, spec, spec.meta(maze), seed, versions)
 
 
 def collect(

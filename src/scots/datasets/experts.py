@@ -1,8 +1,13 @@
-"""Experts that follow a commanded direction: the shipped ant actor in plain numpy, its training and its evaluation."""
+"""The policies that collect data: the ant that follows a commanded direction, and the registry of all of them.
+
+The ant's shipped actor is plain numpy; this is also where it is trained and measured.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -13,6 +18,8 @@ from scots.core.console import console, progress
 from scots.core.errors import BadInput, require
 from scots.core.files import atomic
 from scots.data.trajectories import Array
+from scots.datasets import runner_training, runners
+from scots.envs.locomotion import RUNNERS
 from scots.envs.ogbench import unit_vector
 
 Actor = Callable[[Array, Array], Array]
@@ -22,6 +29,7 @@ _MEAN_SCALE = 0.7
 """Factor on the trained mean before the tanh. It makes actions smaller and costs 3 % of the ant's speed; whether the
 ant falls less often is not clear. The README beside the shipped actor has the numbers."""
 
+_ANT_STEPS = 400_000
 SHIPPED = Path(str(files("scots.datasets") / "assets" / "ant-expert"))
 
 
@@ -96,12 +104,12 @@ def measure_ant(folder: Path = SHIPPED, episodes: int = 200, seed: int = 0) -> d
     }
 
 
-def train_ant(out: Path, steps: int = 400_000, seed: int = 0) -> None:
+def train_ant(out: Path, steps: int | None, seed: int = 0) -> None:
     """Train the directional ant with SAC on OGBench's flat-ground ant and write the actor to `actor.safetensors`.
 
     The reward is the displacement of a step along the commanded direction, redrawn at reset and every 100 steps.
     """
-    baselines = require("stable_baselines3", "experts")
+    baselines, steps = require("stable_baselines3", "experts"), _ANT_STEPS if steps is None else steps
     console.print(f"training the ant for {steps:,} steps with SAC (400,000 steps take about two hours on one core)")
     model = baselines.SAC(
         "MlpPolicy",
@@ -165,3 +173,26 @@ def _direction_environment(seed: int) -> Any:
             return np.concatenate([observation, self.direction]), reward, terminated, truncated, info
 
     return DirectionCommand()
+
+
+# ---------------------------------------------------------------------------------------------------------- registry
+
+
+@dataclass(frozen=True)
+class Expert:
+    """How the policy of a body is trained and measured."""
+
+    train: Callable[[Path, int | None, int], object]  # (folder, steps or None for all, seed)
+    measure: Callable[[Path | None, int, int], dict[str, float]]  # (folder or None for the shipped, episodes, seed)
+
+
+def _measure_medium(body: str, folder: Path | None, episodes: int, seed: int) -> dict[str, float]:
+    ladder = runners.Ladder.load(folder / "ladder.safetensors") if folder else runners.Ladder.shipped(body)
+    return {"training_steps": ladder.rungs[-1].steps, **runners.measure_actor(body, ladder.actors[-1], episodes, seed)}
+
+
+EXPERTS: dict[str, Expert] = {
+    "ant": Expert(train_ant, lambda folder, episodes, seed: measure_ant(folder or SHIPPED, episodes, seed)),
+    **{body: Expert(partial(runner_training.train_runner, body), partial(_measure_medium, body)) for body in RUNNERS},
+}
+"""By the body that they move."""

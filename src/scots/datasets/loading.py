@@ -69,10 +69,9 @@ def _read(name: str, finite: bool, choices: Choices) -> Trajectories:
         return follow(found, choices, "a dataset with an id")
     if base == toy.ID:
         return follow(toy.make() if name == base else toy.make_validation(), choices, "a dataset with an id")
-    if base in SPECS:
-        raise BadInput(
-            f"{name}: not collected or downloaded yet; run `scots data collect {base}` or `scots data download {base}`"
-        )
+    if base in SPECS and (collection := SPECS[base].collection):
+        ways = f"run `scots data collect {base}` or {collection.elsewhere}"
+        raise BadInput(f"{name}: not collected or downloaded yet; {ways}")
     raise unknown_dataset(name)
 
 

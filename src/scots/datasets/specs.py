@@ -1,7 +1,7 @@
 """Every dataset by id: where it comes from, and all published settings for it, in one typed table.
 
 Sources: [S] the official code of SCoTS, [O] OGBench's hyper-parameters and protocol, [P] the paper, [C] the code of
-Compositional Diffuser.
+Compositional Diffuser, [D] D4RL.
 Nothing else in the package chooses settings by the words of a dataset id. Data without a row gets the defaults, with
 segments, trajectories and plans as long as the data suggests (see horizons).
 """
@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import math
 import re
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, get_args
+from typing import Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
 
@@ -27,6 +28,7 @@ from scots.datasets.horizons import (
     plan_waypoints,
     segment_states,
 )
+from scots.envs.locomotion import RUNNERS
 from scots.envs.maze import MAZES, Maze, maze_of
 from scots.envs.toy import EPISODE_STATES
 
@@ -38,14 +40,52 @@ REGISTERED_LIMIT = 1000
 
 
 @dataclass(frozen=True)
-class CollectionSpec(Config):
+class CollectionSpec(Config, ABC):
+    """How a dataset is collected here."""
+
+    episodes: int  # training episodes; the validation twin has a tenth
+    states: int  # rows per episode, at most
+
+    origin: ClassVar[str] = "collected here"
+
+    @property
+    @abstractmethod
+    def id(self) -> str:
+        """The dataset id."""
+
+    @property
+    @abstractmethod
+    def environment(self) -> str:
+        """The environment id."""
+
+    @property
+    @abstractmethod
+    def elsewhere(self) -> str:
+        """How the dataset can be had without collecting it, for messages."""
+
+    @property
+    @abstractmethod
+    def row_bytes(self) -> int:
+        """Bytes of one row on disk."""
+
+    @abstractmethod
+    def meta(self, maze: Maze | None = None, provenance: tuple[dict[str, Any], ...] = ()) -> Meta:
+        """What is known of the dataset before it is collected; `maze` only for a custom one."""
+
+    def resized(self, episodes: int | None) -> Self:
+        """The same with another number of episodes."""
+        if episodes is not None and episodes < 1:
+            raise BadInput(f"--episodes {episodes}: at least one episode is needed")
+        return self if episodes is None else replace(self, episodes=episodes)
+
+
+@dataclass(frozen=True)
+class MazeCollection(CollectionSpec):
     """How OGBench collects a maze dataset."""
 
     body: Body
     maze: str  # a key of MAZES, or the name of a custom maze
     kind: Kind
-    episodes: int  # training episodes; the validation twin has a tenth
-    states: int  # rows per episode
     noise: float  # standard deviation added to the action
 
     @property
@@ -59,15 +99,14 @@ class CollectionSpec(Config):
         return f"{self.body}maze-{self.maze}-v0"
 
     @property
-    def row_bytes(self) -> int:
-        """Bytes of one row on disk: observation, action, qpos, qvel as float32 and one flag."""
-        return 4 * (2 + 2 + 2 + 2) + 1 if self.body == "point" else 4 * (29 + 8 + 15 + 14) + 1
+    def elsewhere(self) -> str:
+        """OGBench's own file."""
+        return f"`scots data download {self.id}`"
 
-    def resized(self, episodes: int | None) -> CollectionSpec:
-        """The same with another number of episodes."""
-        if episodes is not None and episodes < 1:
-            raise BadInput(f"--episodes {episodes}: at least one episode is needed")
-        return self if episodes is None else replace(self, episodes=episodes)
+    @property
+    def row_bytes(self) -> int:
+        """Observation, action, qpos, qvel as float32 and one flag."""
+        return 4 * (2 + 2 + 2 + 2) + 1 if self.body == "point" else 4 * (29 + 8 + 15 + 14) + 1
 
     def meta(self, maze: Maze | None = None, provenance: tuple[dict[str, Any], ...] = ()) -> Meta:
         """What is known of the dataset before it is collected; `maze` only for a custom one."""
@@ -88,6 +127,46 @@ _WHEN_LATE = {"replan_every": 0, "replan_late": True}
 
 
 @dataclass(frozen=True)
+class RunnerCollection(CollectionSpec):
+    """How an analogue of a D4RL locomotion dataset is collected: by actors that were trained here.
+
+    medium: by the first actor of a training run that earns a third of an expert's return. medium-replay: by the actors
+    of the run up to that one, each for as many steps as the others.
+    """
+
+    body: Literal["hopper", "walker2d"]
+    kind: Literal["medium", "medium-replay"]
+
+    origin: ClassVar[str] = "collected here as an analogue of D4RL"
+
+    @property
+    def id(self) -> str:
+        """The id of the dataset in D4RL."""
+        return f"{self.body}-{self.kind}-v2"
+
+    @property
+    def environment(self) -> str:
+        """The environment id."""
+        return self.body
+
+    @property
+    def elsewhere(self) -> str:
+        """The original, of a user who has it."""
+        return "give D4RL's own file by its path"
+
+    @property
+    def row_bytes(self) -> int:
+        """Observation, action, reward, qpos, qvel as float32 and one flag; qpos has what observations leave out."""
+        runner = RUNNERS[self.body]
+        return 4 * (2 * len(runner.columns) + 1 + runner.actions + 1) + 1
+
+    def meta(self, maze: Maze | None = None, provenance: tuple[dict[str, Any], ...] = ()) -> Meta:
+        """What is known of the dataset before it is collected; height and pitch are what is drawn."""
+        columns = RUNNERS[self.body].columns
+        return Meta(self.id, self.environment, columns=columns, position=(0, 1), provenance=provenance)
+
+
+@dataclass(frozen=True)
 class DatasetSpec(Config):
     """Everything that is set by dataset. The defaults are those of most published rows."""
 
@@ -95,7 +174,7 @@ class DatasetSpec(Config):
     columns: int  # of an observation
     episode_states: int  # states of a recorded episode
     environment: str | None = None
-    collection: CollectionSpec | None = None  # how it is collected here, if it can be
+    collection: MazeCollection | RunnerCollection | None = None  # how it is collected here, if it can be
     path_steps: int | None = None  # of the longest path across it, where lengths are derived from that
     # augmentation
     segment: int = 1 + SEGMENT_STEPS  # H, states of a segment [P]
@@ -231,14 +310,14 @@ _MINUTES: dict[Body, dict[str, float]] = {
 _MINUTES_OF: dict[str, float] = {"augment synther": 30, "agent alone": 20}  # estimated from their operations
 
 
-def maze_collection(body: Body, maze: str, kind: Kind) -> CollectionSpec:
+def maze_collection(body: Body, maze: str, kind: Kind) -> MazeCollection:
     """OGBench's protocol for a maze dataset."""
     episodes, states = (500, 2001) if (kind, maze) == ("navigate", "giant") else _SIZES[kind]
     noise = _EXPLORE_NOISE if kind == "explore" else _NOISE[body]
-    return CollectionSpec(body, maze, kind, episodes, states, noise)
+    return MazeCollection(episodes, states, body, maze, kind, noise)
 
 
-def maze_spec(collection: CollectionSpec) -> DatasetSpec:
+def maze_spec(collection: MazeCollection) -> DatasetSpec:
     """The settings of a maze dataset; a custom maze has those of the medium one."""
     body, maze, kind = collection.body, collection.maze, collection.kind
     far = maze == "giant" or kind == "explore"  # trajectories and plans are twice as long
@@ -266,6 +345,36 @@ def maze_spec(collection: CollectionSpec) -> DatasetSpec:
     )
 
 
+# -------------------------------------------------------------------------------------------------------- locomotion
+
+_EPISODE_STATES = 1001  # Gymnasium ends an episode after 1000 steps
+_RETURNS = {"hopper": (-20.272305, 3234.3), "walker2d": (1.629008, 4592.3)}  # of a random and an expert policy [D]
+_RUNS = (  # as many episodes as make D4RL's number of steps [D]
+    RunnerCollection(2000, _EPISODE_STATES, "hopper", "medium"),
+    RunnerCollection(2000, _EPISODE_STATES, "walker2d", "medium"),
+    RunnerCollection(2000, _EPISODE_STATES, "hopper", "medium-replay"),
+    RunnerCollection(2000, _EPISODE_STATES, "walker2d", "medium-replay"),
+)
+
+
+def runner_spec(collection: RunnerCollection) -> DatasetSpec:
+    """The settings of a locomotion dataset: segments of 4 states, stitched to trajectories of 1000 steps [P]."""
+    return DatasetSpec(
+        id=collection.id,
+        columns=len(RUNNERS[collection.body].columns),
+        episode_states=collection.states,
+        environment=collection.environment,
+        collection=collection,
+        segment=4,
+        stitches=333,
+        augmented_states=2_000_000,
+        replan_every=1,
+        ours={},
+        reference_returns=_RETURNS[collection.body],
+        minutes={"collect": 10, "augment": 40, "planner": 60, "evaluate": 20},
+    )
+
+
 SPECS: dict[str, DatasetSpec] = {
     spec.id: spec
     for spec in [
@@ -273,6 +382,7 @@ SPECS: dict[str, DatasetSpec] = {
         *(maze_spec(maze_collection("point", maze, kind)) for kind in ("stitch", "navigate") for maze in MAZES),
         *(maze_spec(maze_collection("ant", maze, kind)) for kind in ("stitch", "navigate") for maze in MAZES),
         *(maze_spec(maze_collection("ant", maze, "explore")) for maze in ("medium", "large", "teleport")),
+        *map(runner_spec, _RUNS),
     ]
 }
 """Every dataset that is known by id."""
@@ -280,7 +390,7 @@ SPECS: dict[str, DatasetSpec] = {
 _MAZE_ID = re.compile(rf"({'|'.join(get_args(Body))})maze-(\w[\w.-]*)-({'|'.join(get_args(Kind))})-v0")
 
 
-def custom_collection(dataset: str) -> CollectionSpec:
+def custom_collection(dataset: str) -> MazeCollection:
     """The protocol of a dataset of one's own in a custom maze, by an id that no dataset of the benchmark has."""
     if not (match := _MAZE_ID.fullmatch(dataset)):
         raise BadInput(

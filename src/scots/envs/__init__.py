@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from scots.core.errors import BadInput
 from scots.data.trajectories import Meta
 from scots.envs.base import Environment, Task
+from scots.envs.locomotion import RUNNERS, Locomotion
 from scots.envs.ogbench import OGBenchMaze
 from scots.envs.toy import ToyEnvironment
 
@@ -14,6 +15,7 @@ ENVIRONMENTS: dict[str, type[Environment]] = {
     "toy": ToyEnvironment,
     "pointmaze": OGBenchMaze,
     "antmaze": OGBenchMaze,
+    **dict.fromkeys(RUNNERS, Locomotion),
 }
 """By family: the part of an environment id before its first hyphen."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple, Self
 
@@ -70,6 +70,11 @@ class Environment(ABC):
     def cause_of_failure(cls, meta: Meta, observations: Array, plan: Array | None) -> str:
         """Why an episode failed, by its last observations (T, O) and the plan (N, P) that it followed, if any."""
         return OUT_OF_TIME
+
+    @classmethod
+    def termination(cls, meta: Meta) -> Callable[[Array], Array] | None:
+        """The rule by which states (..., O) end an episode, such as a fall; None where states alone do not tell."""
+        return None
 
     @abstractmethod
     def reset(self, task: Task, rng: np.random.Generator) -> tuple[Array, Array | None]:

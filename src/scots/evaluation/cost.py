@@ -9,10 +9,11 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from scots.data.trajectories import Array
+from scots.evaluation.action_control import ActionController
 from scots.evaluation.control import Controller, SubgoalController
 
 if TYPE_CHECKING:  # types only, as in control
-    from scots.planners.base import Plan, Planner
+    from scots.planners.base import Plan
 
 
 @dataclass
@@ -33,7 +34,8 @@ class PlanningCost:
 class MeteredPlanner:
     """A planner that owns another and adds up what it costs."""
 
-    def __init__(self, planner: Planner, cost: PlanningCost) -> None:
+    def __init__(self, planner: Any, cost: PlanningCost) -> None:
+        """`planner` is a `Planner` or an `ActionPlanner`."""
         self._planner, self._cost = planner, cost
 
     def plan(self, start: Array, goal: Array | None, seeds: Sequence[int]) -> list[Plan]:
@@ -47,6 +49,15 @@ class MeteredPlanner:
         """Filled in by the other."""
         with self._counting():
             self._planner.fill_in(plans, first, last)
+
+    def replan(
+        self, plans: Sequence[Plan], steps: Sequence[int], start: Array, goal: Array | None, seeds: Sequence[int]
+    ) -> list[Plan]:
+        """The other's plans, after those before."""
+        self._cost.calls += 1
+        self._cost.plans += len(start)
+        with self._counting():
+            return self._planner.replan(plans, steps, start, goal, seeds)
 
     @contextmanager
     def _counting(self) -> Iterator[None]:
@@ -72,7 +83,7 @@ class MeteredPlanner:
 def metered(controller: Controller) -> Iterator[PlanningCost]:
     """Add up what the planner of a controller costs inside the block; zeros for one that does not plan."""
     cost = PlanningCost()
-    if not isinstance(controller, SubgoalController):
+    if not isinstance(controller, SubgoalController | ActionController):
         yield cost
         return
     planner, controller.planner = controller.planner, MeteredPlanner(controller.planner, cost)

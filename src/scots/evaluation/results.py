@@ -48,6 +48,7 @@ class EvalResult(Config):
     artifacts: dict[str, str]  # stage -> key of what it made, a hash of all that went into it
     failures: dict[str, int] = field(default_factory=dict)  # cause -> episodes, where there was a goal to reach
     planning: dict[str, float] = field(default_factory=dict)  # what it cost over all tasks, see `PlanningCost`
+    returns: tuple[float, ...] = ()  # of each episode, where there is no goal
 
 
 @dataclass(frozen=True)
@@ -113,17 +114,19 @@ def evaluate(
 def _outcome(episodes: Sequence[Episode], limit: int, subject: Subject) -> dict[str, Any]:
     """The fields of a row that the episodes of its task decide."""
     steps = [episode.steps for episode in episodes if episode.success and episode.steps <= limit]
-    mean_return = float(np.mean([episode.return_within(limit) for episode in episodes]))
+    returns = [episode.return_within(limit) for episode in episodes]
+    mean_return, has_goal = float(np.mean(returns)), any(episode.goal is not None for episode in episodes)
     slow = sum(episode.success and episode.steps > limit for episode in episodes)
     failures = Counter(episode.failure for episode in episodes if episode.failure) + Counter({OUT_OF_TIME: slow})
     return {
         "episodes": len(episodes),
         "max_steps": limit,
         "failures": dict(failures),
-        "successes": None if all(episode.goal is None for episode in episodes) else len(steps),
+        "successes": len(steps) if has_goal else None,
         "steps": float(np.median(steps)) if steps else None,
         "mean_return": mean_return,
         "normalized_return": _normalized(mean_return, subject.reference_returns),
+        "returns": () if has_goal else tuple(round(own, 2) for own in returns),
     }
 
 

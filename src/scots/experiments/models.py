@@ -25,6 +25,7 @@ from scots.data.support import Support
 from scots.data.trajectories import Array, Meta, Trajectories
 from scots.datasets.loading import known_meta, load
 from scots.datasets.specs import DatasetSpec, spec_of, spec_of_meta
+from scots.evaluation.action_control import ActionController
 from scots.evaluation.control import Controller, GoalController, PlanFollowing, SubgoalController
 from scots.evaluation.results import Subject
 from scots.experiments.recipe import Recipe, check_search
@@ -219,15 +220,21 @@ def load_model(folder: str | Path) -> Model:
 
 def build_controller(
     planner: PlannerModel | None,
-    agent: Agent,
+    agent: Agent | None,
     following: PlanFollowing | None,
     search: SearchConfig | None,
     parts: SearchParts | None,
 ) -> Controller:
-    """What acts in an environment: an agent by itself, or one that follows the plans of a planner or of a search."""
+    """What acts in an environment: an agent by itself, or one that follows the plans of a planner or of a search.
+
+    Plans of actions are carried out without an agent.
+    """
     if planner is None:
+        assert agent is not None
         return GoalController(agent)
     assert following is not None
+    if agent is None:
+        return ActionController(planner, following, planner.columns)
     plans: Planner = planner
     if search and search.is_on:
         if parts is None:
@@ -304,23 +311,29 @@ class _TrainedPart:
     identity: str  # a hash of all that decided it
 
 
-def _trained_parts(planner: PlannerModel | None, agent: Agent) -> list[_TrainedPart]:
+def _trained_parts(planner: PlannerModel | None, agent: Agent | None) -> list[_TrainedPart]:
     """The models and the augmentation behind them, with the profile and seed of each.
 
     An agent that follows plans should have learned from the recorded data: one that has not is of no profile. Neither
     is a model whose training was ended early.
     """
-    parts = [_trained_part("agent", agent)]
-    if planner:
-        parts.append(_trained_part("planner", planner))
-    augmentation = (planner or agent).meta.augmentation
-    recorded = planner.data_fingerprint if planner else agent.data_fingerprint
+    named = {"agent": agent, "planner": planner}
+    parts = [_trained_part(name, model) for name, model in named.items() if model is not None]
+    trained = _trained(planner, agent)
+    augmentation, recorded = trained.meta.augmentation, trained.data_fingerprint
     if augmentation:
         made, recorded = json.dumps(augmentation, sort_keys=True), augmentation["source"]
         parts.append(_TrainedPart("augment", augmentation["profile"], augmentation["seed"], _hashed(made)))
-    if planner and agent.data_fingerprint != recorded:
+    if planner and agent and agent.data_fingerprint != recorded:
         parts[0] = replace(parts[0], profile=None)
     return parts
+
+
+def _trained(planner: PlannerModel | None, agent: Agent | None) -> Model:
+    """The model that learned from the augmented data, if any was."""
+    model = planner or agent
+    assert model is not None
+    return model
 
 
 def _trained_part(name: str, model: Model) -> _TrainedPart:
@@ -338,9 +351,13 @@ def _shared(values: Iterable[Any]) -> Any:
     return first if all(value == first for value in others) else None
 
 
-def _parts(model: Model, agent: Model | None) -> tuple[PlannerModel | None, Agent]:
-    """The planner, if there is one, and the agent."""
+def _parts(model: Model, agent: Model | None) -> tuple[PlannerModel | None, Agent | None]:
+    """The planner, if there is one, and the agent, unless the planner plans actions."""
     if isinstance(model, PlannerModel):
+        if model.plans_actions:
+            if agent is not None:
+                raise BadInput(f"{type(model).__name__} plans actions: it takes no controller")
+            return model, None
         if agent is None:
             name = type(model).__name__
             raise BadInput(f"{name} only plans: give the agent that follows its plans (--controller DIR)")
@@ -371,16 +388,16 @@ def _check_environment(model: Model, meta: Meta) -> None:
 
 def _recipe_of(
     planner: PlannerModel | None,
-    agent: Agent,
+    agent: Agent | None,
     spec: DatasetSpec,
     following: PlanFollowing | None,
     search: SearchConfig | None,
 ) -> Recipe:
     """The recipe behind trained models: their methods, and where their settings are not the profile's."""
-    trained = planner or agent
-    augmentation = trained.meta.augmentation
+    augmentation = _trained(planner, agent).meta.augmentation
     changes = {"augmenter": augmentation["changes"] if augmentation else {}}
-    changes["agent"] = _agent_changes(agent, spec, alone=planner is None)
+    if agent:
+        changes["agent"] = _agent_changes(agent, spec, alone=planner is None)
     if planner:
         assert following is not None
         assert search is not None
@@ -390,7 +407,7 @@ def _recipe_of(
     return Recipe(
         augmenter=augmentation["augmenter"] if augmentation else None,
         planner=planner.name if planner else None,
-        agent=agent.name,
+        agent=agent.name if agent else None,
         overrides={f"{part}.{path}": value for part, own in changes.items() for path, value in own.items()},
     )
 

@@ -153,7 +153,7 @@ class DataStage(Stage):
 def _differences(meta: Meta, expected: CollectionSpec) -> list[str]:
     """How a file that was made here differs from the dataset that its place says it is; nothing of other files."""
     first = meta.provenance[0] if meta.provenance else {}
-    if first.get("origin") != "collected here":
+    if first.get("origin") != expected.origin:
         return []
     found, wanted = first.get("protocol", {}), expected.to_dict()
     differing = [name for name, value in wanted.items() if found.get(name) != value]
@@ -342,7 +342,9 @@ class Pipeline:
         kind = PLANNERS[self.recipe.planner]
         return ModelStage("planner", kind, self.settings.planner, self._learned_from, self.run, self._defaults.planner)
 
-    def _agent_stage(self) -> ModelStage:
+    def _agent_stage(self) -> ModelStage | None:
+        if self.recipe.agent is None:
+            return None
         kind, source = AGENTS[self.recipe.agent], self.source if self.planner else self._learned_from
         return ModelStage("agent", kind, self.settings.agent, source, self.run, self._defaults.agent)
 
@@ -430,7 +432,7 @@ class Pipeline:
     def _controller(self) -> Controller:
         planner = cast(PlannerModel, self.planner.model) if self.planner else None
         parts = self.search.parts if self.search else None
-        agent = cast(Agent, self.agent.model)
+        agent = cast(Agent, self.agent.model) if self.agent else None
         return build_controller(planner, agent, self.settings.following, self.settings.search, parts)
 
     def _rows_path(self) -> Path:

@@ -36,33 +36,37 @@ class Settings:
     augmenter: Any | None
     data: LearningData | None
     planner: Any | None
-    agent: Any
+    agent: Any | None
     following: PlanFollowing | None
     search: SearchConfig | None
 
 
 @dataclass(frozen=True)
 class Recipe(Config):
-    """From data to actions: an augmenter, a planner with the agent that follows its plans, or an agent by itself.
+    """From data to actions: an augmenter, a planner with the agent that follows its plans, or one of them by itself.
 
-    A planner learns from the augmented data and its agent from the recorded data, whose actions were executed; an
-    agent by itself learns from the augmented data, with settings for one that acts alone. Overrides are typed when the
-    recipe is resolved: `recipe.replace_at("augmenter.stitching.novelty_weight", 4)`.
+    Planners that plan actions need no agent. A planner learns from the augmented data and its agent from the recorded
+    data, whose actions were executed; an agent by itself learns from the augmented data, with settings for one that
+    acts alone. Overrides are typed when the recipe is resolved:
+    `recipe.replace_at("augmenter.stitching.novelty_weight", 4)`.
     """
 
     augmenter: str | None = "scots"  # None: the data as it was recorded
     planner: str | None = "hd"  # None: the agent acts by itself
-    agent: str = "gciql"
+    agent: str | None = "gciql"  # None: the planner plans actions
     overrides: dict[str, Any] = field(default_factory=dict)  # dotted path -> value that is not the profile's
 
     def __post_init__(self) -> None:
         for part, value, known in (
             ("augmenter", self.augmenter, (None, *AUGMENTERS)),
             ("planner", self.planner, (None, *PLANNERS)),
-            ("agent", self.agent, tuple(AGENTS)),
+            ("agent", self.agent, (None, *AGENTS)),
         ):
             if value not in known:
                 raise BadInput(f"{part} {value!r} is not one of {', '.join(map(str, known))}")
+        if (self.planner is not None and PLANNERS[self.planner].plans_actions) != (self.agent is None):
+            acts = f"{self.planner} plans actions and takes none" if self.agent else "none is named"
+            raise BadInput(f"every recipe has an agent, unless its planner plans actions: {acts}")
         for path in self.overrides:
             part = path.partition(".")[0]
             if part not in _PARTS:
@@ -71,11 +75,13 @@ class Recipe(Config):
                 raise BadInput(f"{path!r} has no effect without an augmenter")
             if part in ("planner", "following", "search") and self.planner is None:
                 raise BadInput(f"{path!r} has no effect without a planner")
+            if part == "agent" and self.agent is None:
+                raise BadInput(f"{path!r} has no effect without an agent")
 
     @property
     def actor(self) -> str:
         """The policy in a word or two: "hd + gciql"."""
-        return f"{self.planner} + {self.agent}" if self.planner else self.agent
+        return " + ".join(name for name in (self.planner, self.agent) if name)
 
     def replace_all(self, changes: Mapping[str, Any]) -> Self:
         """A copy with some fields, or overrides of parts, replaced."""
@@ -118,7 +124,7 @@ class Recipe(Config):
             augmenter=augmentation,
             data=LearningData() if augmenter else None,
             planner=planner.configure(spec, states or spec.episode_states, profile) if planner else None,
-            agent=AGENTS[self.agent].configure(spec, profile, alone=planner is None),
+            agent=AGENTS[self.agent].configure(spec, profile, alone=planner is None) if self.agent else None,
             following=PlanFollowing.configure(spec, profile) if planner else None,
             search=SearchConfig() if planner else None,
         )
@@ -137,7 +143,9 @@ class Recipe(Config):
 
 
 def check_search(planner: type[PlannerModel], search: SearchConfig) -> None:
-    """Refuse to mend or bisect the plans of a planner that draws them as a whole."""
+    """Refuse to search among plans of actions, and to mend or bisect plans that are drawn as a whole."""
+    if search.is_on and planner.plans_actions:
+        raise BadInput(f"{planner.name} chooses among its own plans: set planner.guidance.candidates instead")
     if (search.mend or search.bisect) and not planner.has_bridges:
         raise BadInput(
             f"{planner.name} draws plans as a whole: search.mend and search.bisect need one that has bridges"

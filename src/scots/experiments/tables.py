@@ -85,6 +85,11 @@ def _composed(planner: str, augmenter: str | None = None, overrides: dict[str, A
     return lambda spec: Recipe(augmenter, planner, spec.controller, overrides or {})
 
 
+def _diffuser(augmenter: str | None) -> _RecipeFor:
+    """Diffuser, which plans actions, on recorded or augmented data."""
+    return lambda spec: Recipe(augmenter, "diffuser", None)
+
+
 def _with(overrides: dict[str, Any], recipe: _RecipeFor = _scots) -> _RecipeFor:
     return lambda spec: replace(recipe(spec), overrides=overrides)
 
@@ -117,6 +122,14 @@ _PLANNING = _published("""
     antmaze-giant-stitch-v0:    0±0  0±0   0±0  2±2   20±1  65±3  0±0  87±2
     antmaze-medium-explore-v0:  13±2 1±1   3±2  37±10 90±2  81±2  42±3 99±1
     antmaze-large-explore-v0:   0±0  0±0   0±0  4±5   21±3  27±1  13±2 98±1
+""")
+
+_LOCOMOTION = _published("""
+    Diffuser Diffuser+SCoTS
+    hopper-medium-v2:          74.3±1.4 93.5±1.2
+    walker2d-medium-v2:        79.6±0.6 80.2±0.5
+    hopper-medium-replay-v2:   93.6±0.4 96.7±0.6
+    walker2d-medium-replay-v2: 70.6±1.6 78.5±1.9
 """)
 
 _REPLANNING = _published("""
@@ -211,6 +224,11 @@ TABLES: dict[str, ResultTable] = {
             "ranking, mending, bisection": _with(_SEARCH),
         },
         {dataset: {} for dataset in _STITCH},
+    ),
+    "locomotion": ResultTable(
+        "Normalised returns on locomotion data (the paper's appendix, on D4RL; ours on analogues collected here)",
+        {"Diffuser": _diffuser(None), "Diffuser+SCoTS": _diffuser("scots")},
+        _LOCOMOTION,
     ),
     "controller_horizon": ResultTable(
         "Plan steps from one subgoal to the next (the paper's Figure 5, which prints no numbers)",

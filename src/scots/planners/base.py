@@ -35,6 +35,13 @@ class Plan:
 
     positions: Array  # (T, P) float32
     seed: int  # of everything that is drawn for it, so the order in which it is filled in changes nothing
+    actions: Array | None = None  # (T, A) float32, where the planner plans them
+
+    @property
+    def planned_actions(self) -> Array:
+        """The actions of a planner that plans them."""
+        assert self.actions is not None, "this plan has no actions"
+        return self.actions
 
 
 class Planner(Protocol):
@@ -127,6 +134,7 @@ class PlannerModel(Model):
 
     name: ClassVar[str]  # in the registry
     has_bridges: ClassVar[bool] = False  # its plans can be searched part by part: it is a `BridgingPlanner`
+    plans_actions: ClassVar[bool] = False  # its plans hold actions, so that it acts without an agent
     encoder: PositionEncoder | None = None  # of the recorded data, for plans whose length follows from the distance
 
     @property
@@ -151,3 +159,9 @@ class PlannerModel(Model):
     @abstractmethod
     def fill_in(self, plans: Sequence[Plan], first: Sequence[int], last: Sequence[int]) -> None:
         """Fill in each plan from one of its steps to another."""
+
+    def replan(
+        self, plans: Sequence[Plan], steps: Sequence[int], start: Array, goal: Array | None, seeds: Sequence[int]
+    ) -> list[Plan]:
+        """New plans after so many steps of those before, for planners of actions; by default they do not matter."""
+        return self.plan(start, goal, seeds)

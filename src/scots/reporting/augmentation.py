@@ -16,6 +16,7 @@ from typing import Any, Self
 from scots.augmenters import AUGMENTERS
 from scots.augmenters.embedding import RawState, StateEncoder
 from scots.augmenters.refinement import InverseDynamics
+from scots.augmenters.rewards import RewardModel
 from scots.augmenters.scots import ScotsConfig, stitched_by
 from scots.augmenters.stitching import Segments, assemble, walk
 from scots.core.config import Config, Seeds
@@ -125,6 +126,7 @@ class Augmentation:
     settings: AugmentationSettings
     encoder: StateEncoder | None = None
     inverse: InverseDynamics | None = None
+    rewards: RewardModel | None = None
     walker: Walker | None = None
 
 
@@ -149,6 +151,7 @@ def augmentation_of(data: Trajectories, aug: Trajectories) -> Augmentation:
         settings=settings,
         encoder=RawState(data) if stitched.config.encoder == "raw" else stitched.embedding(),
         inverse=stitched.inverse_dynamics(),
+        rewards=stitched.rewards(),
         walker=Walker(inputs, stitched.config) if inputs else None,
     )
 

@@ -13,6 +13,8 @@ from scots.core.config import Config
 from scots.core.errors import BadInput
 from scots.data.manifold import column_changes
 from scots.data.trajectories import Array, Meta, Trajectories
+from scots.envs import environment_class
+from scots.envs.locomotion import Locomotion
 from scots.envs.ogbench import make_simulator, seed_simulator
 from scots.reporting.lineage import column_groups, join_rows, kept_steps, one_step_squares, places_of
 from scots.reporting.metrics import Distribution, sample_rows
@@ -94,7 +96,8 @@ def measure_dynamics(
     environment, (joins, others) = simulator_of(data), join_rows(aug)
     if environment is None or data.actions is None or aug.actions is None or not len(joins) + len(others):
         return None
-    seed_simulator(environment, rng)
+    if not isinstance(environment, Locomotion):  # nothing is drawn in a step of a runner
+        seed_simulator(environment, rng)
     simulation = _Simulation(environment, data.meta)
     at_joins, inside = (sample_rows(rows, counts[0], rng) for rows in (joins, others))
     rows = data.random_rows(2, counts[0], rng)
@@ -160,6 +163,9 @@ def _summarised(
 def simulator_of(data: Trajectories) -> Any:
     """The simulator whose states a dataset's observations are; None if there is none, or it is not installed."""
     try:
+        if environment_class(data.meta) is Locomotion:
+            (runner,) = Locomotion.make(data.meta, 1)
+            return runner
         environment = make_simulator(data.meta)
     except BadInput:
         return None
@@ -169,8 +175,11 @@ def simulator_of(data: Trajectories) -> Any:
 def simulate(environment: Any, states: Array, actions: Array, quaternions: tuple[int, ...] = ()) -> Array:
     """Where the simulator gets from each state (B, O) by each action (B, A) in one step: (B, O) float64.
 
-    A state is qpos followed by qvel; qpos alone is at rest.
+    A state is qpos followed by qvel; qpos alone is at rest. Those of runners leave out where they are along the track.
     """
+    if isinstance(environment, Locomotion):
+        pairs = zip(states.astype(np.float64), actions, strict=True)
+        return np.stack([environment.step_from(*pair).observation for pair in pairs]).astype(np.float64)
     states = unit_quaternions(states.astype(np.float64), quaternions)
     positions, velocities = environment.model.nq, environment.model.nv
     reached = np.empty_like(states)

@@ -11,6 +11,7 @@ import numpy as np
 
 from scots.augmenters.embedding import StateEncoder
 from scots.augmenters.refinement import InverseDynamics
+from scots.augmenters.rewards import RewardModel
 from scots.core.config import Config, Seeds
 from scots.data.inspection import position_columns
 from scots.data.trajectories import Normalizer, Trajectories
@@ -38,6 +39,7 @@ from scots.reporting.metrics import (
     measure_walls,
     sample_trajectories,
 )
+from scots.reporting.returns import Returns, RewardError, measure_returns, measure_reward_error
 from scots.reporting.verdict import Evidence, Verdict, judge
 
 FINE_PARTS = 8  # parts of a cell's side in the fine grid
@@ -84,6 +86,7 @@ class Quality(Config):
     residual: Residual | None  # of the inverse dynamics that labelled the actions
     repeats: Repeats | None  # none without lineage
     calibration: Calibration | None
+    returns: Returns | None = None  # none without rewards
 
     def __repr__(self) -> str:
         from scots.reporting.quality_document import quality_document  # which needs this class
@@ -126,6 +129,7 @@ def measure_quality(
         residual=evidence.residual,
         repeats=measure_repeats(aug),
         calibration=_calibration(data, encoder, maze, seeds.stream("calibration")),
+        returns=measure_returns(data, aug, _reward_error(data, made.rewards, seeds.stream("rewards"))),
     )
 
 
@@ -180,9 +184,22 @@ def _summary(
 def _residual(data: Trajectories, inverse: InverseDynamics | None, rng: np.random.Generator) -> Residual | None:
     if inverse is None:
         return None
+    held_out, recorded = _held_out(data)
+    return measure_residual(recorded, inverse, held_out, _RESIDUAL_TRANSITIONS, rng)
+
+
+def _reward_error(data: Trajectories, model: RewardModel | None, rng: np.random.Generator) -> RewardError | None:
+    if model is None:
+        return None
+    held_out, recorded = _held_out(data)
+    return measure_reward_error(recorded, model, held_out, _RESIDUAL_TRANSITIONS, rng)
+
+
+def _held_out(data: Trajectories) -> tuple[bool, Trajectories]:
+    """Whether there is a validation twin, and the twin, or else the data itself."""
     twin = f"{data.meta.dataset}-val"
     held_out = data_path(twin).exists()
-    return measure_residual(load(twin) if held_out else data, inverse, held_out, _RESIDUAL_TRANSITIONS, rng)
+    return held_out, load(twin) if held_out else data
 
 
 def _calibration(

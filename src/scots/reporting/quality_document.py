@@ -20,6 +20,7 @@ from scots.reporting.quality_tables import (
     steps_tables,
     verdict_table,
 )
+from scots.reporting.returns import Returns, returns_table
 
 
 def quality_document(
@@ -42,6 +43,7 @@ def quality_document(
         Section("What the verdict rests on", [verdict_table(quality.verdict)]),
         Section("Figures", pictures),
         Section("Both datasets", [both_datasets_table(quality)]),
+        Section("Returns", [returns_table(quality.returns)] if quality.returns else []),
         Section("Distance to recorded states", [on_data_table(quality.on_data)]),
         Section("Motion", [motion_table(quality.motion)] if quality.motion else []),
         Section("Steps", steps_tables(quality)),
@@ -61,6 +63,10 @@ def quality_facts(quality: Quality) -> dict[str, str]:
         facts["positions off the data"] = f"{on.recorded_off_positions:.1%} → {on.off_positions:.1%}"
     if quality.clearance:
         facts["nearer to walls than any original"] = f"{quality.clearance.nearer_than_any:.2%}"
+    if quality.returns:
+        earned = quality.returns
+        facts["mean return"] = f"{earned.original.mean:.0f} → {earned.augmented.mean:.0f}"
+        facts["trajectories that earn more than any recorded one"] = f"{earned.beyond_best:.1%}"
     facts |= _dynamics_fact(quality.dynamics) if quality.dynamics else {}
     if quality.kept:
         facts["states as recorded"] = f"{quality.kept.states:.0%}"
@@ -103,15 +109,18 @@ def next_commands(data: str, aug: str, meta: Meta) -> list[str]:
     Plans of a planner that learned from augmented data are searched, which needs something of the recorded data.
     """
     recorded = ["--recorded", data] if meta.augmentation else []
+    spec = spec_of_meta(meta, columns=len(meta.columns), episode_states=0)
+    rewarded = spec.reference_returns is not None  # the environment has no goal, only rewards
     commands = [
         ["data", "inspect", aug, "--png", "augmented.png"],
         ["augment", data, "--out", "other.npz", "--beta", "20"],
-        ["train", "hd", "--data", aug, *recorded, "--out", "planner"],
+        ["train", "diffuser" if rewarded else "hd", "--data", aug, *recorded, "--out", "planner"],
     ]
-    if meta.environment:
-        agent = spec_of_meta(meta, columns=len(meta.columns), episode_states=0).controller
+    if rewarded:
+        commands.append(["evaluate", "planner"])
+    elif meta.environment:
         commands += [
-            ["train", agent, "--data", data, "--out", "controller"],
+            ["train", spec.controller, "--data", data, "--out", "controller"],
             ["evaluate", "planner", "--controller", "controller"],
         ]
     return [shlex.join(["scots", *words]) for words in commands]
@@ -185,11 +194,22 @@ def quality_row(quality: Quality) -> dict[str, Any]:
         "inverse_dynamics_error": quality.residual.error if quality.residual else None,
         "repeated_trajectories": quality.repeats.trajectories if quality.repeats else None,
         **_fidelity_row(quality),
+        **_returns_row(quality.returns),
         "rank_correlation_near": found.near if found else None,
         "rank_correlation": found.all if found else None,
     }
     versions = package_versions("torch", "faiss-cpu", *(("mujoco", "ogbench") if measured else ()))
     return {**row, "versions": versions, "commit": code_version(), "date": now()}
+
+
+def _returns_row(returns: Returns | None) -> dict[str, Any]:
+    """What trajectories earn, and how well rewards are predicted."""
+    return {
+        "original_return": returns and returns.original.mean,
+        "augmented_return": returns and returns.augmented.mean,
+        "beyond_best_return": returns and returns.beyond_best,
+        "reward_error": returns.model.error / returns.model.variance if returns and returns.model else None,
+    }
 
 
 def _fidelity_row(quality: Quality) -> dict[str, Any]:

@@ -78,9 +78,26 @@ def outcome(rows: Sequence[Row]) -> str:
 
 
 def _mean_return(rows: Sequence[Row]) -> str:
+    """The mean return; normalised, where that is known, with its 95 % bootstrap interval if rows have all returns."""
     mean = np.mean([row["mean_return"] for row in rows])
     normalized = [row["normalized_return"] for row in rows]
-    return f"return {mean:.1f}" + ("" if None in normalized else f" ({np.mean(normalized):.1f} normalised)")
+    if None in normalized:
+        return f"return {mean:.1f}"
+    return f"return {mean:.1f} ({np.mean(normalized):.1f}{_interval(rows)} normalised)"
+
+
+def _interval(rows: Sequence[Row]) -> str:
+    """The bootstrap draws episodes anew within each row."""
+    if not all(row.get("returns") for row in rows):
+        return ""
+    rng, means = np.random.default_rng(0), []
+    for row in rows:
+        returns = np.array(row["returns"])
+        drawn = rng.choice(returns, size=(_BOOTSTRAP_DRAWS, len(returns))).mean(1)
+        random, expert = SPECS[row["dataset"]].reference_returns or (0.0, 100.0)
+        means.append(100 * (drawn - random) / (expert - random))
+    low, high = np.quantile(np.mean(means, axis=0), [0.025, 0.975])
+    return f" [{low:.1f}, {high:.1f}]"
 
 
 def success_table(rows: Sequence[EvalResult]) -> TableBlock:

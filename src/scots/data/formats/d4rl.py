@@ -5,6 +5,7 @@ Files written by `scots` have checksums on all data and metadata, so reading det
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import h5py
@@ -19,6 +20,7 @@ _PATHS = {name: name for name in ROW_FIELDS} | {
     name: f"infos/{name}" for name in ("qpos", "qvel", "times", "source", "scores", "generated")
 }
 _DESCRIPTION = "metadata/scots"
+_ID = re.compile(r"(hopper|walker2d)[-_](medium(?:[-_]replay)?)-v\d")
 _SIGNATURE = b"\x89HDF\r\n\x1a\n"
 
 
@@ -44,9 +46,17 @@ def read(path: Path) -> Trajectories:
         meta, terminated = parse_description(bytes(arrays["description"].item()).decode())
     else:
         terminals = arrays.get("terminals")
-        meta, terminated = Meta(), None if terminals is None else terminals[offsets[1:] - 1] != 0
+        meta, terminated = _meta_of(path.stem), None if terminals is None else terminals[offsets[1:] - 1] != 0
     fields = {name: arrays[name] for name in ROW_FIELDS if name in arrays}
     return Trajectories(offsets=offsets, terminated=terminated, meta=meta, **fields)
+
+
+def _meta_of(stem: str) -> Meta:
+    """Metadata from the name of an original file, such as hopper_medium-v2; all versions have the same layout."""
+    if (match := _ID.fullmatch(stem)) is None:
+        return Meta()
+    body, kind = match.groups()
+    return Meta(f"{body}-{kind.replace('_', '-')}-v2", body, position=(0, 1), provenance=({"origin": "D4RL"},))
 
 
 def _array(file: h5py.File, key: str) -> Array:
