@@ -165,7 +165,9 @@ def compare(controller: SubgoalController, meta: Meta, tasks: tuple[Task, ...], 
     episodes, fast = timed(batched)
     profile = cProfile.Profile()
     profile.runcall(batched)
-    whole = SubgoalController(WholePlans(controller.planner), controller.policy, controller.following, meta.position)
+    whole = SubgoalController(
+        WholePlans(controller.planner), controller.policy, controller.following, meta.position, controller.passage
+    )
     plain, slow = timed(partial(plain_loop, whole, meta, tasks, count, max_steps))
     same = sum(done.success == success for done, (success, _) in zip(episodes, plain, strict=True))
     reached, total = sum(success for success, _ in plain), len(plain)

@@ -66,14 +66,14 @@ VARIANTS: dict[str, dict[str, object]] = {
     "no Fourier features": {"high.frequencies": 0, "middle.frequencies": 0, "low.frequencies": 0},
     "no endpoint MLP": {"high.endpoint_width": 0, "middle.endpoint_width": 0},
     "chord frame": {"high.frame": "chord"},
-    "64 x 4": {"high.width": 64, "middle.width": 64},
-    "128 x 2": {"high.depth": 2, "middle.depth": 2},
+    "64 x 2": {"high.width": 64, "middle.width": 64},
+    "128 x 4": {"high.depth": 4, "middle.depth": 4},
     "batch 512": {"training.batch_size": 512, "training.learning_rate": 2e-3},
     "learning rate 3e-4": {"training.learning_rate": 3e-4},
     "half of the windows backwards": {"reversed_windows": 0.5},
     "EMA 0.9999": {"ema": 0.9999},
     "loss weighted towards noise": {"time_density": "noise"},
-    "loss weighted towards data": {"time_density": "data"},
+    "uniform times": {"time_density": "uniform"},
 }
 """What is trained differently: settings that replace those of profile `laptop`, by dotted path."""
 

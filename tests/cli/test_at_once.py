@@ -45,7 +45,7 @@ def start(*words: str, limit: int | None = None) -> subprocess.Popen[str]:
         (["train", "gciql", "--data", "toy.npz", "--out", "made", "--profile", "smoke"], "already trained, in made"),
         (
             ["augment", "toy.npz", "--out", "made.npz", "--profile", "smoke", "--workers", "1"],
-            "already stitched with the same settings",
+            "already made with the same settings",
         ),
         (
             ["data", "collect", "pointmaze-medium-stitch-v0", "--episodes", "5", "--out", "made.npz", "--workers", "1"],

@@ -156,7 +156,7 @@ def test_the_walk_is_timed_in_processor_seconds(side: str, workers: ModuleType, 
         return segments
 
     monkeypatch.setattr(workers, side, busy_then_waiting)
-    monkeypatch.setattr(workers, "load", lambda folder: (None, None, None))
+    monkeypatch.setattr(workers, "Segments", SimpleNamespace(load=lambda folder: None))
     make = workers.prepare_walk(Path(), None) if side == "walk" else workers.prepare_naive(Path(), None, scan=False)
     calls = 1 if side == "walk" else 2  # the walk takes all trajectories at once
     assert 0.05 * calls <= make(range(2))["seconds"].sum() < 0.05 * calls + 0.2

@@ -13,6 +13,7 @@ from scots.agents.gcbc import GCBC
 from scots.augmenters import AUGMENTERS
 from scots.augmenters.embedding import ENCODERS
 from scots.augmenters.scots import ScotsConfig
+from scots.core.errors import BadInput
 from scots.datasets.specs import spec_of
 from scots.models.training import Model, fit
 from scots.planners import PLANNERS
@@ -76,14 +77,22 @@ def test_agents(name: str, normalize: bool, tmp_path: Path):
     assert np.array_equal(loaded.act(SOUTH, goals, rng), agent.act(SOUTH, goals, rng))
 
 
-@pytest.mark.parametrize("name", [name for name, planner in PLANNING.items() if not planner.plans_actions])
+@pytest.mark.parametrize(
+    "name", [name for name, planner in PLANNING.items() if not planner.plans_actions and name != "oracle"]
+)
 def test_planners_of_positions_do_not_see_the_heading(name: str):
     planner = PLANNING[name].for_data(PLANNING[name].configure(SPEC, 30, "smoke"), DATA)
     (plan,) = planner.plan(DATA.positions[:1], DATA.positions[100:101], [0])
     assert plan.positions.shape[1] == 2
 
 
-@pytest.mark.parametrize("name", PLANNERS)
+def test_a_grid_over_an_angle_is_refused():
+    data = DATA.with_meta(position=(2, 3))
+    with pytest.raises(BadInput, match="a grid does not close around an angle"):
+        PLANNERS["support"].for_data(PLANNERS["support"].configure(SPEC, 30, "smoke"), data)
+
+
+@pytest.mark.parametrize("name", [name for name, planner in PLANNERS.items() if planner.learns])
 def test_planners_of_an_angle_plan_in_its_range(name: str, tmp_path: Path):
     data = DATA.with_meta(position=(2, 3))
     config = PLANNERS[name].configure(SPEC, 30, "smoke").replace_at("training.steps", 20)

@@ -13,6 +13,7 @@ from scots.core.errors import BadInput
 from scots.data import formats
 from scots.data.trajectories import Meta
 from scots.datasets import data_path, toy
+from scots.datasets.collect import collect
 from scots.datasets.specs import SPECS
 from scots.envs.maze import parse_maze
 from scots.evaluation.results import EvalResult
@@ -171,14 +172,14 @@ def test_collecting_changes_no_key(home: Path, monkeypatch: pytest.MonkeyPatch):
 
 @pytest.mark.mujoco
 @pytest.mark.parametrize(
-    ("words", "complaint"),
+    ("episodes", "seed", "complaint"),
     [
-        (["--episodes", "7"], "holds 7 episodes where the dataset has 5,000; collect it again with --force, or give"),
-        (["--episodes", "2", "--seed", "3"], "episodes of seed 3 where the dataset has seed 0"),
+        (7, 0, "holds 7 episodes where the dataset has 5,000; collect it again with --force, or give"),
+        (2, 3, "episodes of seed 3 where the dataset has seed 0"),
     ],
 )
-def test_a_part_of_a_dataset_does_not_pass_for_it(words: list[str], complaint: str, home: Path):
-    assert main(["data", "collect", MAZE, "--workers", "1", *words]) == 0
+def test_a_part_of_a_dataset_does_not_pass_for_it(episodes: int, seed: int, complaint: str, home: Path):
+    collect(SPECS[MAZE].collection.resized(episodes), data_path(MAZE), seed=seed, workers=1)
     run = Run(MAZE, HD, "smoke")
     for look in (Pipeline(run).rows, Pipeline(run).pending, DataStage(MAZE).key):
         with pytest.raises(BadInput, match=complaint):

@@ -95,7 +95,7 @@ class SubgoalController:
         if following.replan_late and passage is None:
             raise BadInput("following.replan_late needs the passage times of recorded data, which this policy has not")
         self.planner, self.policy, self.following = planner, policy, following
-        self._columns, self._passage = list(columns), passage if following.replan_late else None
+        self._columns, self.passage = list(columns), passage if following.replan_late else None
 
     def begin(self, seeds: Sequence[int]) -> None:
         """Start new episodes; each plans at its first step."""
@@ -116,9 +116,9 @@ class SubgoalController:
         if np.isnan(self.subgoals(episodes)).any():
             self._fill_in_ahead(episodes)
         subgoals = self.subgoals(episodes)
-        if self._passage is not None:
+        if self.passage is not None:
             distances = np.linalg.norm(subgoals - positions, axis=1)[onwards]
-            self._deadline[episodes[onwards]] = self._steps[episodes[onwards]] + self._passage.steps_to(distances)
+            self._deadline[episodes[onwards]] = self._steps[episodes[onwards]] + self.passage.steps_to(distances)
         towards = observations.copy()
         towards[:, self._columns] = subgoals
         self._steps[episodes] += 1

@@ -99,6 +99,8 @@ class SupportPath(ShortestPathPlanner):
         columns = len(data.meta.position)
         if columns > _MAX_COLUMNS:
             raise BadInput(f"a grid over {columns} position columns would be mostly empty; it has at most 3")
+        if data.meta.position_angles:
+            raise BadInput("a grid does not close around an angle: choose position columns that are none")
         support = Support.of(data)
         planner = cls(config, {"position": columns, "boxes": len(support.boxes)})
         for name in ("low", "edge", "boxes"):
