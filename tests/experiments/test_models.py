@@ -13,6 +13,7 @@ import pytest
 from pictures import frames_of, share_drawn
 
 import scots
+from scots.agents import AGENTS
 from scots.agents.gciql import GCIQL
 from scots.augmenters.embedding import TemporalDistance
 from scots.cli import main
@@ -26,6 +27,7 @@ from scots.evaluation.results import EvalResult, evaluate
 from scots.experiments.models import build_controller, load_model, subject_of, train_model
 from scots.experiments.recipe import Recipe
 from scots.models.training import Model
+from scots.planners import PLANNERS
 from scots.planners.search import PlanSearch, SearchConfig
 
 SCOTS = Recipe("scots", "hd", "gciql")
@@ -164,13 +166,30 @@ def test_what_was_stopped_is_continued_by_the_same_command_only(
 
 def test_what_cannot_be_trained_is_named(folders: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     assert main(train_words("dreamer", folders["data"], tmp_path / "a")) == 2
-    assert "'dreamer' is neither a planner (hd) nor an agent (gciql, crl)" in capsys.readouterr().err
+    known = f"a planner ({', '.join(PLANNERS)}) nor an agent ({', '.join(AGENTS)})"
+    assert f"'dreamer' is neither {known}" in capsys.readouterr().err
     assert main(train_words("hd", folders["data"], tmp_path / "a", "--set", "high.speed=3")) == 2
     assert "LevelConfig has no field 'speed'" in capsys.readouterr().err
     assert not (tmp_path / "a").exists()
 
 
 # ------------------------------------------------------------------------------------------------------------- folders
+
+
+def test_a_planner_that_needs_distances_has_them_in_its_folder(folders: dict[str, Path], tmp_path: Path):
+    """Trained on recorded data it needs no --recorded. It plans, is evaluated, and names what is missing."""
+    folder = tmp_path / "cd"
+    train_model("cd", DATA, profile="smoke", seed=3, folder=folder, changes={"chunks": None} | FEW)
+    start, goal = DATA.positions[[0, 5]], DATA.positions[[100, 205]]
+    for path, first, last in zip(scots.plan(folder, start, goal, candidates=2), start, goal, strict=True):
+        assert np.array_equal(path.positions[[0, -1]], [first, last])
+    rows = evaluated(folder, folders["gciql"])
+    assert rows[0].recipe["overrides"] == {f"{part}.training.steps": 5 for part in ("agent", "planner")} | {
+        "planner.chunks": None
+    }
+    shutil.rmtree(folder / "search")
+    with pytest.raises(BadInput, match="train it with --recorded DATA"):
+        evaluated(folder, folders["gciql"])
 
 
 def test_folders_remember_what_they_were_trained_on(folders: dict[str, Path]):
