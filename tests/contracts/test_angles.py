@@ -77,9 +77,10 @@ def test_agents(name: str, normalize: bool, tmp_path: Path):
     assert np.array_equal(loaded.act(SOUTH, goals, rng), agent.act(SOUTH, goals, rng))
 
 
-@pytest.mark.parametrize(
-    "name", [name for name, planner in PLANNING.items() if not planner.plans_actions and name != "oracle"]
-)
+MAPLESS = [name for name, planner in PLANNING.items() if not planner.plans_actions and name != "oracle"]
+
+
+@pytest.mark.parametrize("name", MAPLESS)
 def test_planners_of_positions_do_not_see_the_heading(name: str):
     planner = PLANNING[name].for_data(PLANNING[name].configure(SPEC, 30, "smoke"), DATA)
     (plan,) = planner.plan(DATA.positions[:1], DATA.positions[100:101], [0])

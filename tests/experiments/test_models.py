@@ -177,6 +177,22 @@ def test_what_cannot_be_trained_is_named(folders: dict[str, Path], tmp_path: Pat
 # ------------------------------------------------------------------------------------------------------------- folders
 
 
+def test_a_planner_that_needs_distances_has_them_in_its_folder(folders: dict[str, Path], tmp_path: Path):
+    """Trained on recorded data it needs no --recorded. It plans, is evaluated, and names what is missing."""
+    folder = tmp_path / "cd"
+    train_model("cd", DATA, profile="smoke", seed=3, folder=folder, changes={"chunks": None} | FEW)
+    start, goal = DATA.positions[[0, 5]], DATA.positions[[100, 205]]
+    for path, first, last in zip(scots.plan(folder, start, goal, candidates=2), start, goal, strict=True):
+        assert np.array_equal(path.positions[[0, -1]], [first, last])
+    rows = evaluated(folder, folders["gciql"])
+    assert rows[0].recipe["overrides"] == {f"{part}.training.steps": 5 for part in ("agent", "planner")} | {
+        "planner.chunks": None
+    }
+    shutil.rmtree(folder / "search")
+    with pytest.raises(BadInput, match="train it with --recorded DATA"):
+        evaluated(folder, folders["gciql"])
+
+
 def test_folders_remember_what_they_were_trained_on(folders: dict[str, Path]):
     row, _ = evaluated(folders["hd"], folders["gciql"], **{"following.replan_every": 7})
     assert (row.dataset, row.training_seed, row.profile, row.max_steps) == (toy.ID, 3, "smoke", 30)

@@ -371,10 +371,16 @@ def test_every_piece_of_work_is_listed_once_with_its_time(home: Path):
     assert lines[-1].split() == [f"{total:.0f}", "min", "in", "all,", "on", "two", "cores"]
 
 
+def test_the_training_that_planners_share_is_listed_once(home: Path):
+    lines = work_list(TABLES["planning"].runs(["pointmaze-giant-stitch-v0"], ["GSC", "CD"])).splitlines()
+    work = [line.split("·")[1].strip() for line in lines[:-1]]
+    assert work == ["collect", "planner gsc", "agent gciql", "search", "evaluate gsc + gciql", "evaluate cd + gciql"]
+
+
 def test_what_a_table_does_not_have_is_named():
     with pytest.raises(BadInput, match="'antmaze' cannot be made in this table; it has pointmaze-medium-stitch-v0"):
         TABLES["planning"].runs(["antmaze"])
-    with pytest.raises(BadInput, match="'QRL' cannot be made in this table; it has HD, SCoTS"):
+    with pytest.raises(BadInput, match="'QRL' cannot be made in this table; it has GSC, CD, HD, SCoTS"):
         TABLES["planning"].runs(columns=["QRL"])
     with pytest.raises(BadInput, match="table 'plans' is not one of planning"):
         tables.table_of("plans")

@@ -421,7 +421,7 @@ def spec_of_meta(meta: Meta, columns: int, episode_states: int) -> DatasetSpec:
         body, maze, kind = match.groups()  # a custom maze may be called giant without being so
         own = maze_collection(body, maze, kind)  # type: ignore[arg-type]
         medium = maze_spec(maze_collection(body, "medium", kind))  # type: ignore[arg-type]
-        spec = replace(medium, id=own.id, environment=own.environment, collection=own)
+        spec = replace(medium, id=own.id, environment=own.environment, collection=own, chunks=None)
         return spec.with_path(_longest_way(meta) / _PACES[body])  # type: ignore[index]
     return DatasetSpec(meta.dataset or "own data", columns, episode_states, meta.environment)
 
