@@ -249,14 +249,14 @@ def test_damaged_folders_are_named(folders: dict[str, Path], tmp_path: Path):
     hd, gciql = folders["hd"], folders["gciql"]
     missing = shutil.copytree(hd, tmp_path / "missing")
     (missing / "model.safetensors").unlink()
-    with pytest.raises(BadInput, match=r"model.safetensors: no such file"):
+    with pytest.raises(BadInput, match="not a usable HierarchicalDiffuser"):
         evaluated(missing, gciql)
     shapes = shutil.copytree(hd, tmp_path / "shapes")
     description = json.loads((shapes / "config.json").read_text())
     description["config"]["waypoints"] += 1
     description["config"]["high"]["width"] *= 2
     (shapes / "config.json").write_text(json.dumps(description))
-    with pytest.raises(BadInput, match="size mismatch"):
+    with pytest.raises(BadInput, match="larger network than model.safetensors holds"):
         evaluated(shapes, gciql)
     mixed = shutil.copytree(hd, tmp_path / "mixed")
     shutil.copy(folders["hd-other"] / "model.safetensors", mixed)  # the same shapes, for a world twice as large

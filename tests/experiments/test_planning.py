@@ -244,7 +244,7 @@ def test_pairs_are_read_by_column_name(tmp_path: Path):
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        (None, "cannot be read"),
+        (None, "no such file"),
         ("", "no column 'start_x'; the header needs start_x,start_y,goal_x,goal_y"),
         ("start_x,start_y,goal_x\n1,2,3\n", "no column 'goal_y'"),
         ("start_x,start_y,goal_x,goal_y\n", "no rows below the header"),

@@ -92,7 +92,6 @@ def test_returns_of_all_episodes_give_an_interval():
     shown = success_table([row]).rows[0][1]
     ends = [float(end) for end in shown.partition("[")[2].partition("]")[0].split(",")]
     assert ends == pytest.approx([50 - 1.96 * 5, 50 + 1.96 * 5], abs=1.1)  # the deviation of the mean is 50 / 10
-    assert "returns" not in a_row().to_dict()
     assert EvalResult.from_dict(row.to_dict()) == row
 
 

@@ -281,8 +281,13 @@ def work_list(runs: Sequence[Run]) -> str:
     """What is left of these runs, each piece of work once, with the time it should take on two cores."""
     work: dict[str, tuple[str, float | None]] = {}
     for run in runs:
-        pipeline = Pipeline(run)
-        for name in pipeline.pending():
+        try:
+            pipeline = Pipeline(run)
+            pending = pipeline.pending()
+        except BadInput as error:  # such as a policy that collects its data and does not ship
+            work.setdefault(str(error), (f"{run.dataset} · cannot be made here: {error}", None))
+            continue
+        for name in pending:
             key = pipeline.stages[name].key() if name in pipeline.stages else run.to_json()
             minutes = _expected_minutes(pipeline, name) if run.profile == "laptop" else None
             work.setdefault(f"{name} {key}", (_describe(pipeline, name), minutes))
