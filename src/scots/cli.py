@@ -98,7 +98,7 @@ class Augment:
         from scots.data.inspection import inspect
         from scots.data.shards import remove_dataset
         from scots.datasets import load
-        from scots.datasets.specs import spec_of_meta
+        from scots.datasets.specs import segment_of
         from scots.experiments.models import augment
 
         flags = {
@@ -114,8 +114,7 @@ class Augment:
         }
         changes = {path: value for path, value in flags.items() if value is not None} | parse_changes(self.set)
         data = load(self.data, **self.columns.given())
-        segment = self.segment or spec_of_meta(data.meta, data.observations.shape[1], 0).segment
-        for warning in inspect(data, horizon=segment).warnings:
+        for warning in inspect(data, horizon=self.segment or segment_of(data)).warnings:
             console.print(f"warning: {warning}", markup=False, highlight=False, soft_wrap=True)
         if self.force and Path(self.data).resolve() == self.out.resolve():
             raise BadInput(f"{self.out}: is the data to augment; write to another file")

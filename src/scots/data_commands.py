@@ -177,10 +177,11 @@ class Inspect:
         """Print what was found."""
         from scots.data.inspection import inspect, position_columns
         from scots.datasets.loading import load_declared
+        from scots.datasets.specs import segment_of
         from scots.reporting.maps import dataset_figure, save_figure
 
         data = load_declared(self.data, finite=False, **self.columns.given())
-        found = inspect(data)
+        found = inspect(data, horizon=segment_of(data))
         if self.json:
             print(json.dumps({**found.facts, "warnings": found.warnings}, indent=1))
         else:

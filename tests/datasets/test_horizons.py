@@ -1,6 +1,7 @@
 """Lengths of segments, trajectories and plans that are derived from data, on shapes whose longest path is known."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,11 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scots.augmenters import AUGMENTERS
+from scots.cli import main
 from scots.data.support import Support
 from scots.data.trajectories import Meta, Trajectories, offsets_from_lengths
 from scots.datasets import toy
 from scots.datasets.horizons import augmented_states, longest_path, path_steps, plan_waypoints, segment_states
-from scots.datasets.specs import SPECS, custom_collection, spec_of, spec_of_meta
+from scots.datasets.specs import SPECS, custom_collection, segment_of, spec_of, spec_of_meta
 from scots.envs.maze import parse_maze
 from scots.planners import PLANNERS
 
@@ -108,6 +110,17 @@ def test_little_own_data_makes_fewer_trajectories_and_published_data_as_many_as_
     assert config.trajectories * (config.stitching.states - 1) == pytest.approx(990_000, rel=0.01)
     giant = AUGMENTERS["scots"].configure(SPECS["pointmaze-giant-stitch-v0"], "laptop")
     assert giant.trajectories == 2500
+
+
+def test_warnings_are_about_the_segments_that_are_used(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    """Episodes of 20 states have segments of 10: none is too short."""
+    short = Trajectories(np.arange(200.0)[:, None].repeat(2, axis=1), np.arange(0, 201, 20), meta=Meta(position=(0, 1)))
+    short.save(tmp_path / "short.npz")
+    assert segment_of(short) == spec_of(short).segment == 10
+    assert main(["data", "inspect", str(tmp_path / "short.npz")]) == 0
+    output = capsys.readouterr().out
+    assert "displacement over 10 states" in output
+    assert "shorter than a segment" not in output
 
 
 def test_data_without_a_position_keeps_the_defaults():

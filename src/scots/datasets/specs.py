@@ -412,6 +412,12 @@ def spec_of(data: Trajectories) -> DatasetSpec:
     return _derived(data, spec) if spec.is_derived else spec
 
 
+def segment_of(data: Trajectories) -> int:
+    """States of a segment of a dataset, without looking at its states, which may be broken."""
+    spec = spec_of_meta(data.meta, data.observations.shape[1], int(np.median(data.lengths)))
+    return segment_states(data.lengths) if spec.is_derived else spec.segment
+
+
 def spec_of_meta(meta: Meta, columns: int, episode_states: int) -> DatasetSpec:
     """The settings for data of which this much is known; what is derived follows from columns and episode length."""
     known = SPECS.get(meta.dataset or "")
