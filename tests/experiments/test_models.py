@@ -256,7 +256,7 @@ def test_damaged_folders_are_named(folders: dict[str, Path], tmp_path: Path):
     description["config"]["waypoints"] += 1
     description["config"]["high"]["width"] *= 2
     (shapes / "config.json").write_text(json.dumps(description))
-    with pytest.raises(BadInput, match="larger network than model.safetensors holds"):
+    with pytest.raises(BadInput, match=r"larger network than model\.safetensors holds"):
         evaluated(shapes, gciql)
     mixed = shutil.copytree(hd, tmp_path / "mixed")
     shutil.copy(folders["hd-other"] / "model.safetensors", mixed)  # the same shapes, for a world twice as large
