@@ -3,8 +3,8 @@
     python benchmarks/composition.py [--smoke]
 
 Plans of as many chunks as CD has on PointMaze-Giant, with the networks of profile `laptop`, on one thread. The weights
-are untrained, which costs the same. Both sides draw the same plans; candidates of one episode are always denoised
-together.
+are untrained, which costs the same. Both sides draw the same plans, as tests/planners/test_chunks.py makes sure, and
+candidates of one episode are always denoised together.
 """
 
 import argparse
@@ -18,7 +18,6 @@ import torch
 from scots.data.trajectories import Array, Meta, Trajectories
 from scots.datasets.specs import SPECS
 from scots.planners import PLANNERS
-from scots.planners.base import Plan
 from scots.planners.chunks import ChunkPlanner
 
 SPEC = SPECS["pointmaze-giant-stitch-v0"]
@@ -35,7 +34,7 @@ class Size:
     solver_steps: int
 
 
-FULL = Size(episodes=50, chunks=SPEC.chunks or 8, solver_steps=10)
+FULL = Size(episodes=20, chunks=SPEC.chunks or 8, solver_steps=10)
 SMOKE = Size(episodes=3, chunks=3, solver_steps=2)
 
 
@@ -51,9 +50,11 @@ def make_planner(name: str, composition: str, size: Size) -> ChunkPlanner:
     return kind.for_data(config.replace_all(changes), data).eval()
 
 
-def timed(work: Callable[[], list[Plan]]) -> tuple[list[Plan], float]:
+def timed(work: Callable[[], object]) -> float:
+    """Processor seconds."""
     begin = time.process_time()
-    return work(), time.process_time() - begin
+    work()
+    return time.process_time() - begin
 
 
 def compare(name: str, composition: str, size: Size) -> None:
@@ -64,13 +65,9 @@ def compare(name: str, composition: str, size: Size) -> None:
     ends: Array = rng.uniform(-1, 1, (2, size.episodes, 2)).astype(np.float32)
     planner.plan(ends[0, :1], ends[1, :1], [0])  # warm up
     calls.clear()
-    together, fast = timed(lambda: planner.plan(ends[0], ends[1], range(size.episodes)))
+    fast = timed(lambda: planner.plan(ends[0], ends[1], range(size.episodes)))
     batched = len(calls)
-    apart, slow = timed(
-        lambda: [planner.plan(ends[0, n : n + 1], ends[1, n : n + 1], [n])[0] for n in range(size.episodes)]
-    )
-    farthest = max(np.abs(a.positions - b.positions).max() for a, b in zip(together, apart, strict=True))
-    assert farthest < 1e-2, f"both sides draw the same plans, but they differ by {farthest}"
+    slow = timed(lambda: [planner.plan(ends[0, n : n + 1], ends[1, n : n + 1], [n]) for n in range(size.episodes)])
     print(
         f"{name}: {size.episodes} plans of {size.chunks} chunks, {batched} network calls together {fast:.1f} s, "
         f"{len(calls) - batched} calls one at a time {slow:.1f} s: ratio {slow / fast:.1f} (target {TARGET})"
