@@ -54,7 +54,7 @@ PROMISED = {
         r'"positions_in_walls": [01]\.\d+, "commit": ".+", "date": "20.+"'
         for study, variant in (
             ("training", "laptop"),
-            ("training", "loss weighted towards data"),
+            ("training", "uniform times"),
             ("solver", "DPM-Solver++ 5"),
             ("temperature", "0.25"),
             ("candidates", "8"),
