@@ -201,7 +201,7 @@ class DatasetSpec(Config):
     minutes: dict[str, float] = field(default_factory=dict)  # stage -> expected on two cores at profile `laptop`
 
     def at(self, profile: str | None) -> DatasetSpec:
-        """The settings at a profile: the published ones at `paper`; at the others ours, chosen on random pairs."""
+        """The settings at a profile: the published ones at `paper`; at the others ours."""
         return self if profile == "paper" else self.replace_all(self.ours)
 
     @property
@@ -298,7 +298,7 @@ _AGENTS: dict[str, dict[str, dict[str, Any]]] = {  # [O], and the horizon of gcb
         "gcbc": {"horizon": 10},
     },
 }
-_OUR_ANTS: dict[Kind, dict[str, Any]] = {  # chosen on the oracle's paths between random cells
+_OUR_ANTS: dict[Kind, dict[str, Any]] = {  # by trials on the oracle's paths with other seeds
     "stitch": {"controller": "gcbc", "goal_tolerance": 2.0},
     "navigate": {"controller": "gcbc"},
     "explore": {"controller": "gcbc"},

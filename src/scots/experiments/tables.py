@@ -182,8 +182,8 @@ TABLES: dict[str, ResultTable] = {
         {dataset: {} for dataset in _MAZES},
     ),
     "held_out": ResultTable(
-        "Planning between 100 random pairs of cells, one episode each: settings are chosen on other pairs, and never "
-        "on the benchmark's five tasks (beyond the paper)",
+        "Planning between 100 random pairs of cells, one episode each, on which no setting was chosen "
+        "(beyond the paper)",
         {"HD": _hd, "SCoTS": _scots, "SCoTS + search": _with(_SEARCH), "oracle": _untrained("oracle")},
         {dataset: {} for dataset in _MAZES},
         pairs=100,
