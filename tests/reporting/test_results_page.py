@@ -141,7 +141,43 @@ def test_rows_of_other_settings_are_shown_beside_each_other_with_the_commands_th
 
 
 def test_new_measures_stand_beside_rows_that_lack_them(tmp_path: Path):
-    measures = ("verdict", "off_data", "recorded_states", "dynamic_mse_per_step", "near_walls")
+    measures = (
+        "augmented_fine_cells_equal",
+        "augmented_return",
+        "augmented_sampled_states",
+        "beyond_best_return",
+        "compared_states",
+        "dynamic_mse_generated",
+        "dynamic_mse_generated_p90",
+        "dynamic_mse_groups",
+        "dynamic_mse_kept",
+        "dynamic_mse_kept_p90",
+        "dynamic_mse_mean",
+        "dynamic_mse_per_step",
+        "dynamic_mse_places",
+        "dynamic_mse_relabelled",
+        "dynamic_mse_relabelled_p90",
+        "equal_states",
+        "join_gap",
+        "join_gap_refined",
+        "nearer_to_walls_than_recorded",
+        "off_data",
+        "off_data_positions",
+        "off_data_positions_recorded",
+        "off_data_recorded",
+        "one_step_square",
+        "original_fine_cells_equal",
+        "original_return",
+        "original_sampled_states",
+        "own_continuation",
+        "reasons",
+        "recall",
+        "recorded_states",
+        "recorded_transitions",
+        "reward_error",
+        "step_length_ks",
+        "verdict",
+    )
     kept = json.loads((ROOT / "results" / "quality.jsonl").read_text().splitlines()[0])
     old = {name: value for name, value in kept.items() if name not in measures}
     append_rows(tmp_path / "quality.jsonl", [old])
