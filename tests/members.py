@@ -200,7 +200,7 @@ class Copies(Augmenter):
     name = "copies"
     config_class = CopiesConfig
 
-    def configure(self, spec, profile):
+    def configure(self, spec, profile, *, for_planner=False):
         return CopiesConfig()
 
     def episode_states(self, config, spec):

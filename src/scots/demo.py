@@ -103,7 +103,7 @@ def _success_table(rows: dict[str, list[EvalResult]]) -> TableBlock:
 def _rollouts(pipelines: dict[str, Pipeline], folder: Path) -> list[Picture]:
     pictures = []
     for name, pipeline in pipelines.items():
-        meta, path = pipeline.training_data.meta, folder / f"rollouts-{name.replace(' ', '-')}.png"
+        meta, path = pipeline.subject.meta, folder / f"rollouts-{name.replace(' ', '-')}.png"
         recorded = record(pipeline.subject.controller, meta, tasks_of(meta), max_steps=1000, seed=0)
         save_figure(rollouts_figure(recorded, meta), path)
         caption = "One episode of every task from above: the first plan, all subgoals, and the path taken."

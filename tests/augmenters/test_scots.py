@@ -22,6 +22,7 @@ from scots.data.shards import validation_path
 from scots.data.trajectories import Meta, Trajectories
 from scots.datasets import toy
 from scots.datasets.specs import SPECS, spec_of
+from scots.reporting.quality import measure_quality
 
 DATA = toy.make(episodes=60)
 SCOTS = AUGMENTERS["scots"]
@@ -218,6 +219,42 @@ def test_configs_follow_the_dataset():
     assert of("antmaze-large-explore-v0").stitching.min_displacement == 2.0
     assert of("antmaze-large-explore-v0", augmenter="scots-paper").stitching.min_displacement is None
     assert of("antmaze-large-explore-v0", augmenter="scots-paper").stitching.score_scale == "raw"
+
+
+def test_a_planner_is_given_positions_where_whole_states_cost_more():
+    def columns(name: str, profile="laptop") -> str:
+        return SCOTS.configure(SPECS[name], profile, for_planner=True).columns
+
+    assert columns("antmaze-medium-stitch-v0") == "position"
+    assert columns("antmaze-medium-stitch-v0", "paper") == "all"
+    assert columns("pointmaze-medium-stitch-v0") == "all"
+    names = ("antmaze-medium-stitch-v0", "pointmaze-medium-stitch-v0")
+    ant, point = (SCOTS.configure(SPECS[name], "laptop", for_planner=True) for name in names)
+    assert ant.stitcher == point.stitcher  # positions of both have two columns
+
+
+def test_positions_alone_are_those_of_the_same_walk(tmp_path: Path):
+    data = with_other_columns(DATA)
+    whole, alone = (
+        SCOTS.augment(data, replace(SMOKE, columns=columns), seed=0, out=tmp_path / f"{columns}.npz", profile="smoke")
+        for columns in ("all", "position")
+    )
+    np.testing.assert_array_equal(whole.source, alone.source)
+    assert (alone.observations.shape[1], alone.actions) == (2, None)
+    assert alone.meta.columns == ("x", "y")
+    kept = (whole.generated == 0) & (alone.generated == 0)
+    assert kept.mean() > 0.3
+    np.testing.assert_array_equal(whole.positions[kept], alone.positions[kept])
+    found = measure_quality(data, alone)
+    assert found.dynamics is None
+    assert found.on_data.off_positions <= 1.0
+
+
+def with_other_columns(data: Trajectories) -> Trajectories:
+    """The same episodes with two columns in front of the position."""
+    others = np.sin(data.observations[:, ::-1])
+    meta = replace(data.meta, columns=("a", "b", "x", "y"), position=(2, 3), environment=None)
+    return replace(data, observations=np.concatenate([others, data.observations], axis=1), meta=meta)
 
 
 def test_the_segment_length_is_stored_once_and_changed_anywhere():

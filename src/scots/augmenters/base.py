@@ -28,8 +28,11 @@ class Augmenter(ABC):
     config_class: ClassVar[type[Config]]
 
     @abstractmethod
-    def configure(self, spec: DatasetSpec, profile: Profile) -> Any:
-        """The settings for a dataset at a profile's scale: an instance of `config_class`."""
+    def configure(self, spec: DatasetSpec, profile: Profile, *, for_planner: bool = False) -> Any:
+        """The settings for a dataset at a profile's scale: an instance of `config_class`.
+
+        `for_planner`: a planner of positions is all that learns from what is made, so nothing else has to be.
+        """
 
     @abstractmethod
     def episode_states(self, config: Any, spec: DatasetSpec) -> int:

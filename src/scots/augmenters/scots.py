@@ -76,7 +76,8 @@ class ScotsConfig(Config):
     """Everything that decides an augmented dataset, apart from the data and the seed."""
 
     trajectories: int = 5000  # N_traj; the validation twin has a tenth more
-    encoder: str = "temporal"  # a key of ENCODERS
+    columns: Literal["all", "position"] = "all"  # of the states that trajectories are made of
+    encoder: str = "temporal"  # a key of ENCODERS; it sees whole states
     refine: bool = True
     refinement: RefinementConfig = RefinementConfig()
     embedding: TemporalDistanceConfig = TemporalDistanceConfig()
@@ -101,12 +102,16 @@ class Scots(Augmenter):
     def __init__(self, name: str, variant: Literal["official", "paper"]) -> None:
         self.name, self.variant = name, variant
 
-    def configure(self, spec: DatasetSpec, profile: Profile) -> ScotsConfig:
-        """The paper's settings for a dataset with the choices of the variant, at the profile's scale."""
+    def configure(self, spec: DatasetSpec, profile: Profile, *, for_planner: bool = False) -> ScotsConfig:
+        """The paper's settings for a dataset with the choices of the variant, at the profile's scale.
+
+        For a planner only positions are made where whole states would cost much more; not so in the paper.
+        """
         choices = {"min_displacement": spec.min_displacement} | VARIANTS[self.variant]
         stitching = StitchingConfig(segment=spec.segment, stitches=spec.stitches, **choices)
         config = ScotsConfig(
             trajectories=max(1, spec.augmented_states // (stitching.states - 1)),
+            columns="position" if for_planner and profile != "paper" and spec.columns > _FEW_COLUMNS else "all",
             embedding=TemporalDistanceConfig(discount=spec.discount),
             stitching=stitching,
         )
@@ -130,14 +135,16 @@ class Scots(Augmenter):
 
         A finished run of the same job is left as it is; another file in its place is never replaced.
         """
-        job = self.job(data, config, seed, profile)
-        shared = 4 * data.rows * (data.observations.shape[1] + config.embedding.latent)
-        sizes = {"row_bytes": job.row_bytes(data), "shared_bytes": shared}
+        job, recorded = self.job(data, config, seed, profile), recorded_states(data, config)
+        shared = 4 * data.rows * (recorded.observations.shape[1] + config.embedding.latent)
+        sizes = {"row_bytes": job.row_bytes(recorded), "shared_bytes": shared}
         return self.run_job(job, out, lambda: prepare(data, config, seed), label="stitching", workers=workers, **sizes)
 
     def job(self, data: Trajectories, config: ScotsConfig, seed: int, profile: Profile) -> StitchingJob:
         """The job that stitches a dataset; nothing is done yet."""
-        source, default = data.fingerprint(), self.configure(spec_of(data), profile)
+        is_for_planner = config.columns == "position"
+        default = self.configure(spec_of(data), profile, for_planner=is_for_planner)
+        source, recorded = data.fingerprint(), recorded_states(data, config)
         packages = ("torch", "faiss-cpu")
         step = self.provenance(config, default, profile=profile, seed=seed, source=source, packages=packages)
         return StitchingJob(
@@ -146,12 +153,16 @@ class Scots(Augmenter):
             config=config,
             seed=seed,
             source=source,
-            labels_actions=data.actions is not None,
-            meta=replace(data.meta, provenance=(*data.meta.provenance, step)),
+            recorded=recorded.fingerprint(),
+            labels_actions=recorded.actions is not None,
+            meta=replace(recorded.meta, provenance=(*data.meta.provenance, step)),
         )
 
 
 # ---------------------------------------------------------------------------------------------------------- profiles
+
+
+_FEW_COLUMNS = 8  # up to this many, whole states cost little more than positions
 
 
 def _paper(config: ScotsConfig, spec: DatasetSpec) -> ScotsConfig:
@@ -161,7 +172,7 @@ def _paper(config: ScotsConfig, spec: DatasetSpec) -> ScotsConfig:
 
 def _laptop(config: ScotsConfig, spec: DatasetSpec) -> ScotsConfig:
     """Well under an hour on two CPU cores: the constrained embedding, smaller networks, a second-order solver."""
-    few_columns = spec.columns <= 8
+    few_columns = spec.columns <= _FEW_COLUMNS or config.columns == "position"
     embedding = replace(
         config.embedding,
         form="constrained",
@@ -239,22 +250,27 @@ def train_encoder(data: Trajectories, config: ScotsConfig, seed: int) -> StateEn
     return ENCODERS[config.encoder](config.embedding, data, seed)
 
 
+def recorded_states(data: Trajectories, config: ScotsConfig) -> Trajectories:
+    """The recorded data with the columns that trajectories are made of."""
+    return data.only_positions() if config.columns == "position" else data
+
+
 def prepare(data: Trajectories, config: ScotsConfig, seed: int) -> None:
     """Train the networks, embed every row and index the segments; what is in the cache is not made again."""
-    encoder = train_encoder(data, config, seed)
+    encoder, recorded = train_encoder(data, config, seed), recorded_states(data, config)
     folder = segments_folder(config, data.fingerprint(), seed)
     with locked(folder):
         if not (folder / "index").exists():
-            _index(data, encoder, config.stitching, seed, folder)
+            _index(data, recorded, encoder, config.stitching, seed, folder)
     if config.refine:
         sizes = config.refinement.sizes(config.stitching.segment)
-        load_or_train(Stitcher, config.stitcher, data, seed, "stitcher", sizes)
-    if data.actions is not None:
-        load_or_train(InverseDynamics, config.inverse, data, seed, "inverse dynamics")
-        if data.rewards is not None:
-            load_or_train(RewardModel, config.inverse, data, seed, "rewards")
-    if learns_termination(data):
-        load_or_train(TerminationModel, config.inverse, data, seed, "termination")
+        load_or_train(Stitcher, config.stitcher, recorded, seed, "stitcher", sizes)
+    if recorded.actions is not None:
+        load_or_train(InverseDynamics, config.inverse, recorded, seed, "inverse dynamics")
+        if recorded.rewards is not None:
+            load_or_train(RewardModel, config.inverse, recorded, seed, "rewards")
+    if learns_termination(recorded):
+        load_or_train(TerminationModel, config.inverse, recorded, seed, "termination")
 
 
 def learns_termination(data: Trajectories) -> bool:
@@ -265,12 +281,15 @@ def learns_termination(data: Trajectories) -> bool:
 def segments_folder(config: ScotsConfig, source: str, seed: int) -> Path:
     """Where the latents, segments and index of a dataset are: what decides them and nothing else names the folder."""
     stitching = config.stitching
-    choices = [stitching.segment, stitching.min_displacement, stitching.index, config.encoder]
+    choices = [stitching.segment, stitching.min_displacement, stitching.index, config.encoder, config.columns]
     key = key_of("segments", source, str(seed), *map(str, choices), config.embedding.to_json())
     return artifact_folder("segments", key)
 
 
-def _index(data: Trajectories, encoder: StateEncoder, config: StitchingConfig, seed: int, folder: Path) -> None:
+def _index(
+    data: Trajectories, states: Trajectories, encoder: StateEncoder, config: StitchingConfig, seed: int, folder: Path
+) -> None:
+    """Write what the walk chooses from, by whole states, and the states that its trajectories are made of."""
     latents = encoder.encode(data.observations)
     segments = segment_starts(data, config.segment, config.min_displacement)
     index = SegmentIndex.build(latents[segments], config.index, seed)
@@ -280,17 +299,17 @@ def _index(data: Trajectories, encoder: StateEncoder, config: StitchingConfig, s
         f"{config.index} index, recall@10 {index.recall:.3f}",
         soft_wrap=True,
     )
-    recorded = {name: values for name, values in data.arrays() if name in ("observations", "actions", "rewards")}
-    if data.terminated is not None:
-        recorded["terminal"] = is_terminal_row(data)
+    recorded = {name: values for name, values in states.arrays() if name in ("observations", "actions", "rewards")}
+    if states.terminated is not None:
+        recorded["terminal"] = is_terminal_row(states)
     with atomic(folder / "recorded.npz") as temporary:
         write_npz(temporary, recorded)
-    Manifold.of(data).save(folder / "manifold.npz")
+    Manifold.of(states).save(folder / "manifold.npz")
     if data.meta.position:
         Support.of(data).save(folder / "support.npz")  # for the search of plans that are learned from what is stitched
     # Not as quaternions: a join between q and -q, though the same posture, is one that no refinement can bridge.
-    states = StepUnits.of(data.with_meta(quaternions=())).features(data.observations).astype(np.float32)
-    Segments(latents, segments, data.episode_of(segments), index, states).save(folder)
+    features = StepUnits.of(data.with_meta(quaternions=())).features(data.observations).astype(np.float32)
+    Segments(latents, segments, data.episode_of(segments), index, features).save(folder)
 
 
 # ---------------------------------------------------------------------------------------------------------- stitching
@@ -303,6 +322,7 @@ class StitchingJob(ShardedJob):
     config: ScotsConfig
     seed: int
     source: str  # fingerprint of the data
+    recorded: str  # fingerprint of the data with the columns that trajectories are made of
     labels_actions: bool
     meta: Meta  # of the finished file
 
@@ -370,23 +390,23 @@ class StitchingJob(ShardedJob):
         if not self.config.refine:
             return None
         sizes = self.config.refinement.sizes(self.config.stitching.segment)
-        return Stitcher.load(model_folder(Stitcher, self.config.stitcher, self.source, self.seed, sizes))
+        return Stitcher.load(model_folder(Stitcher, self.config.stitcher, self.recorded, self.seed, sizes))
 
     def _rewards(self, recorded: dict[str, Array]) -> RewardModel | None:
         if not {"actions", "rewards"} <= set(recorded):
             return None
-        return RewardModel.load(model_folder(RewardModel, self.config.inverse, self.source, self.seed))
+        return RewardModel.load(model_folder(RewardModel, self.config.inverse, self.recorded, self.seed))
 
     def _ends(self, recorded: dict[str, Array]) -> Ends | None:
         """The rule by which states that were made end a trajectory: the environment's, or a learned one."""
         if (rule := environment_ends(self.meta)) is not None or not recorded.get("terminal", np.zeros(1)).any():
             return rule
-        return TerminationModel.load(model_folder(TerminationModel, self.config.inverse, self.source, self.seed)).ends
+        return TerminationModel.load(model_folder(TerminationModel, self.config.inverse, self.recorded, self.seed)).ends
 
     def _inverse_dynamics(self) -> InverseDynamics | None:
         if not self.labels_actions:
             return None
-        return InverseDynamics.load(model_folder(InverseDynamics, self.config.inverse, self.source, self.seed))
+        return InverseDynamics.load(model_folder(InverseDynamics, self.config.inverse, self.recorded, self.seed))
 
 
 def _scores(chosen: Walk, segment: int) -> Array:
@@ -406,6 +426,11 @@ class Stitched:
     config: ScotsConfig
     seed: int
     source: str  # fingerprint of the data that was stitched
+
+    @property
+    def is_of_positions(self) -> bool:
+        """Whether it holds nothing but positions."""
+        return self.config.columns == "position"
 
     def embedding(self) -> TemporalDistance | None:
         """The embedding that it was searched with, if it was learned and is in the cache."""

@@ -169,7 +169,7 @@ class Synther(Augmenter):
     name = "synther"
     config_class = SyntherConfig
 
-    def configure(self, spec: DatasetSpec, profile: Profile) -> SyntherConfig:
+    def configure(self, spec: DatasetSpec, profile: Profile, *, for_planner: bool = False) -> SyntherConfig:
         """SynthER's settings at a profile's scale; nothing depends on the dataset but how much is made of it."""
         return _PROFILES[profile](SyntherConfig(), spec)
 

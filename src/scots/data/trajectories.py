@@ -190,6 +190,17 @@ class Trajectories:
         """The same rows with some fields of `meta` replaced."""
         return dataclasses.replace(self, meta=dataclasses.replace(self.meta, **changes))
 
+    def only_positions(self) -> Self:
+        """The same episodes with the position columns as observations and nothing else."""
+        meta = dataclasses.replace(
+            self.meta,
+            columns=tuple(self.meta.columns[column] for column in self.meta.position) if self.meta.columns else (),
+            position=tuple(range(len(self.meta.position))),
+            quaternions=(),
+            angles=self.meta.position_angles,
+        )
+        return type(self)(np.ascontiguousarray(self.positions), self.offsets, times=self.times, meta=meta)
+
     def fingerprint(self) -> str:
         """Sixteen hex digits of all that a model may learn from: episodes, rows, terminations, position columns."""
         return self._fingerprint

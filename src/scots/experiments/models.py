@@ -246,7 +246,8 @@ def build_controller(
         plans = parts.search(planner, search)
     elif parts is not None:
         planner.encoder = parts.encoder
-    return SubgoalController(plans, agent, following, planner.columns, agent.passage)
+    # The agent acts on whole observations; the planner may have learned from data that holds nothing but positions.
+    return SubgoalController(plans, agent, following, agent.meta.position or planner.columns, agent.passage)
 
 
 def oracle_for(agent: Model) -> PlannerModel:
@@ -395,7 +396,9 @@ def _recipe_of(
 ) -> Recipe:
     """The recipe behind trained models: their methods, and where their settings are not the profile's."""
     augmentation = _trained(planner, agent).meta.augmentation
-    changes = {"augmenter": augmentation["changes"] if augmentation else {}}
+    changes: dict[str, Mapping[str, Any]] = {}
+    if augmentation:
+        changes["augmenter"] = _augmenter_changes(augmentation, planner, spec)
     if agent:
         changes["agent"] = _agent_changes(agent, spec, alone=planner is None)
     if planner:
@@ -410,6 +413,16 @@ def _recipe_of(
         agent=agent.name if agent else None,
         overrides={f"{part}.{path}": value for part, own in changes.items() for path, value in own.items()},
     )
+
+
+def _augmenter_changes(augmentation: dict[str, Any], planner: PlannerModel | None, spec: DatasetSpec) -> dict[str, Any]:
+    """Where its settings are not those of its profile for what learns from it: a planner may need positions alone."""
+    augmenter, profile = augmenter_of(augmentation["augmenter"]), augmentation["profile"]
+    for_planner = planner is not None and not planner.plans_actions
+    usual, own = (augmenter.configure(spec, profile, for_planner=flag) for flag in (False, for_planner))
+    if usual == own:
+        return dict(augmentation["changes"])
+    return augmenter.config_class.from_dict(augmentation["config"]).changes_from(own)
 
 
 def _agent_changes(agent: Agent, spec: DatasetSpec, *, alone: bool) -> Mapping[str, Any]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
@@ -408,7 +408,7 @@ class Pipeline:
         settings = self.settings
         return Subject(
             controller=self._controller(),
-            meta=self.training_data.meta,
+            meta=replace(self.data.meta, provenance=self.training_data.meta.provenance),
             recipe=self.recipe.to_dict(),
             profile=self.run.profile,
             training_seed=self.run.training_seed,

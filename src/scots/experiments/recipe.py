@@ -117,9 +117,10 @@ class Recipe(Config):
     def _resolved(self, spec: DatasetSpec, profile: Profile) -> tuple[Settings, Settings]:
         """The settings with the overrides, and without."""
         augmenter = augmenter_of(self.augmenter) if self.augmenter else None
-        augmentation = augmenter.configure(spec, profile) if augmenter else None
-        states = augmenter.episode_states(self._changed("augmenter", augmentation), spec) if augmenter else None
         planner = PLANNERS[self.planner] if self.planner else None
+        for_planner = planner is not None and not planner.plans_actions
+        augmentation = augmenter.configure(spec, profile, for_planner=for_planner) if augmenter else None
+        states = augmenter.episode_states(self._changed("augmenter", augmentation), spec) if augmenter else None
         defaults = Settings(
             augmenter=augmentation,
             data=LearningData() if augmenter else None,

@@ -135,24 +135,29 @@ def augmentation_of(data: Trajectories, aug: Trajectories) -> Augmentation:
 
     Data that cannot be compared with the original, or says that it was made from another one, is refused.
     """
-    _check_comparable(data, aug)
-    data = data.with_meta(position=aug.meta.position)  # as it was when it was augmented
+    stitched = stitched_by(aug.meta)
+    _check_comparable(data.only_positions() if stitched and stitched.is_of_positions else data, aug)
+    if not (stitched and stitched.is_of_positions):
+        data = data.with_meta(position=aug.meta.position)  # as it was when it was augmented
     source = next((step["source"] for step in reversed(aug.meta.provenance) if "source" in step), None)
     if source is not None and source != data.fingerprint():
         raise BadInput(
             f"augmented from data of fingerprint {source}, the original given has {data.fingerprint()}: "
             "give the data it was made from"
         )
-    settings, stitched = AugmentationSettings.of(aug), stitched_by(aug.meta)
+    settings = AugmentationSettings.of(aug)
     if stitched is None:
         return Augmentation(settings)
     inputs = stitched.inputs()
+    walker = Walker(inputs, stitched.config) if inputs else None
+    if stitched.is_of_positions:  # its encoder sees whole states
+        return Augmentation(settings, walker=walker)
     return Augmentation(
         settings=settings,
         encoder=RawState(data) if stitched.config.encoder == "raw" else stitched.embedding(),
         inverse=stitched.inverse_dynamics(),
         rewards=stitched.rewards(),
-        walker=Walker(inputs, stitched.config) if inputs else None,
+        walker=walker,
     )
 
 

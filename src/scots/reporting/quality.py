@@ -12,6 +12,7 @@ import numpy as np
 from scots.augmenters.embedding import StateEncoder
 from scots.augmenters.refinement import InverseDynamics
 from scots.augmenters.rewards import RewardModel
+from scots.augmenters.scots import stitched_by
 from scots.core.config import Config, Seeds
 from scots.data.inspection import position_columns
 from scots.data.trajectories import Normalizer, Trajectories
@@ -156,7 +157,12 @@ def _evidence(
 
 
 def with_position(data: Trajectories, aug: Trajectories) -> Trajectories:
-    """The data with the position columns that its augmentation used, or else those that it names itself."""
+    """The data with the position columns that its augmentation used, or else those that it names itself.
+
+    Beside augmented data that holds nothing but positions it has nothing else either.
+    """
+    if (stitched := stitched_by(aug.meta)) and stitched.is_of_positions:
+        return data.only_positions()
     return data.with_meta(position=aug.meta.position or position_columns(data)[0])
 
 
