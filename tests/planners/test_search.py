@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from scots.core.errors import BadInput
+from scots.data.strides import StrideDistances
 from scots.data.support import Support
 from scots.data.trajectories import Array, Meta, Trajectories
 from scots.planners.base import Plan
@@ -43,7 +44,7 @@ def recorded() -> Support:
     return Support.of(Trajectories(walk, [0, len(walk)], meta=Meta(position=(0, 1))))
 
 
-COST = PlanCost(Lanes(), recorded(), STRIDE)
+COST = PlanCost(Lanes(), recorded(), STRIDE, StrideDistances.exact())
 
 
 class Prepared:
@@ -100,7 +101,7 @@ class Bridging:
 
 
 def search(*bridges, **settings) -> PlanSearch:
-    return PlanSearch(Bridging(*bridges), Lanes(), recorded(), SearchConfig(**settings))
+    return PlanSearch(Bridging(*bridges), Lanes(), recorded(), StrideDistances.exact(), SearchConfig(**settings))
 
 
 THROUGH = [(10.25, 0.25), (10.25, 0.25), (10.25, 8.25), (10.25, 8.25)]  # straight through the wall
@@ -114,6 +115,24 @@ def rngs(count: int) -> list[np.random.Generator]:
 
 
 # -------------------------------------------------------------------------------------------------------------- cost
+
+
+def test_what_recorded_windows_do_is_no_fault():
+    """An embedding by which every step is three: recorded strides pass once the scale is taken from the data."""
+
+    class Sways(Lanes):
+        def encode(self, positions: Array) -> Array:
+            return 6 * super().encode(positions)
+
+    lane = np.stack([np.arange(0.25, 20.25, 0.5), np.full(40, 0.25)], axis=1).astype(np.float32)
+    data, sways = Trajectories(lane, [0, 40], meta=Meta(position=(0, 1))), Sways()
+    waypoints = lane[None, ::STRIDE]
+    by_clock = PlanCost(sways, recorded(), STRIDE, StrideDistances.exact())
+    by_data = PlanCost(sways, recorded(), STRIDE, StrideDistances.of(data, sways.encode, sways.distance))
+    np.testing.assert_allclose(by_clock.faults(waypoints, STRIDE), [4 * (24 - 8)], rtol=1e-5)
+    np.testing.assert_allclose(by_data.faults(waypoints, STRIDE), [0], atol=1e-4)
+    faster = lane[None, :: 2 * STRIDE]
+    np.testing.assert_allclose(by_data.faults(faster, STRIDE), [2 * 24], rtol=1e-5)
 
 
 def test_a_plan_is_rated_by_its_waypoints_alone():
@@ -159,7 +178,7 @@ def test_the_distance_is_asked_of_the_encoder_in_its_direction():
         def distance(self, start: Array, goal: Array) -> Array:
             return np.maximum(0, start - goal).sum(axis=-1)
 
-    cost = PlanCost(Downhill(), recorded(), STRIDE)
+    cost = PlanCost(Downhill(), recorded(), STRIDE, StrideDistances.exact())
     there = np.array([[(2, 0.5), (14, 0.5)]], dtype=np.float32)
     np.testing.assert_allclose([cost.steps(there)[0, 0], cost.steps(there[:, ::-1])[0, 0]], [0, 12])
 
@@ -277,10 +296,11 @@ class Guessing:
 
 def test_whole_plans_are_searched_where_a_planner_has_no_bridges():
     starts, goals = np.full((6, 2), (18, 0.25)), np.full((6, 2), (18, 8.25))
-    found = WholePlanSearch(Guessing(), Lanes(), recorded(), SearchConfig(8)).plan(starts, goals, range(6))
+    parts = Lanes(), recorded(), StrideDistances.exact(), SearchConfig(8)
+    found = WholePlanSearch(Guessing(), *parts).plan(starts, goals, range(6))
     assert len(found) == 6
     assert all(plan.positions[:, 0].max() > 20 for plan in found)
-    alone = WholePlanSearch(Guessing(), Lanes(), recorded(), SearchConfig(8)).plan(starts[:1], goals[:1], [3])
+    alone = WholePlanSearch(Guessing(), *parts).plan(starts[:1], goals[:1], [3])
     np.testing.assert_array_equal(alone[0].positions, found[3].positions)
 
 

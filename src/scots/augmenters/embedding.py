@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, Protocol, Self
 
 import numpy as np
@@ -13,6 +14,7 @@ from torch.nn import functional
 
 from scots.core.config import Config
 from scots.core.errors import BadInput
+from scots.data.strides import StrideDistances
 from scots.data.trajectories import Array, GoalMix, Normalizer, Trajectories, sample_goals
 from scots.models.cache import load_or_train
 from scots.models.nets import Scale, feature_sizes, mlp
@@ -158,6 +160,10 @@ class TemporalDistance(Model):
         observations = np.tile(self.reference.cpu().numpy(), (len(positions), 1))
         observations[:, list(columns)] = positions
         return self.encode(observations)
+
+    def stride_distances(self, data: Trajectories) -> StrideDistances:
+        """How far apart it takes positions of a dataset to be, by the steps between them."""
+        return StrideDistances.of(data, partial(self.encode_positions, data.meta.position), self.distance)
 
 
 class RawState:

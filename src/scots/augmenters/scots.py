@@ -46,6 +46,7 @@ from scots.core.locks import locked
 from scots.data.manifold import Manifold, StepUnits
 from scots.data.npz import read_npz, write_npz
 from scots.data.shards import Make, ShardedJob
+from scots.data.strides import StrideDistances
 from scots.data.support import Support
 from scots.data.trajectories import Array, Meta, Trajectories
 from scots.datasets.specs import DatasetSpec, spec_of
@@ -307,6 +308,8 @@ def _index(
     Manifold.of(states).save(folder / "manifold.npz")
     if data.meta.position:
         Support.of(data).save(folder / "support.npz")  # for the search of plans that are learned from what is stitched
+        if isinstance(encoder, TemporalDistance):
+            encoder.stride_distances(data).save(folder / "strides.npz")
     # Not as quaternions: a join between q and -q, though the same posture, is one that no refinement can bridge.
     features = StepUnits.of(data.with_meta(quaternions=())).features(data.observations).astype(np.float32)
     Segments(latents, segments, data.episode_of(segments), index, features).save(folder)
@@ -438,10 +441,12 @@ class Stitched:
             return None
         return load_cached(TemporalDistance, self.config.embedding, self.source, self.seed)
 
-    def support(self) -> Support | None:
-        """The support of the data that was stitched, if it is in the cache."""
-        path = segments_folder(self.config, self.source, self.seed) / "support.npz"
-        return Support.load(path) if path.exists() else None
+    def support_and_strides(self) -> tuple[Support, StrideDistances] | None:
+        """The support of the data that was stitched and its distances by stride, if they are in the cache."""
+        support, strides = (
+            segments_folder(self.config, self.source, self.seed) / name for name in ("support.npz", "strides.npz")
+        )
+        return (Support.load(support), StrideDistances.load(strides)) if strides.exists() else None
 
     def inverse_dynamics(self) -> InverseDynamics | None:
         """The model that labelled its actions, if it is in the cache."""

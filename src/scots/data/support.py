@@ -54,9 +54,13 @@ class Support:
         """The center of every occupied box (N, P)."""
         return (self.low + (self.boxes + np.float32(0.5)) * self.edge).astype(np.float32)
 
+    def box_of(self, positions: Array) -> Array:
+        """Integer coordinates of the box of each position: (..., P) -> (..., P)."""
+        return _box_of(positions, self.low, self.edge)
+
     def covers(self, positions: Array) -> Array:
         """Whether states were recorded in the box of each position: (..., P) -> (...)."""
-        boxes = _box_of(positions, self.low, self.edge)
+        boxes = self.box_of(positions)
         shape = self.boxes.max(0) + 1
         inside = ((boxes >= 0) & (boxes < shape)).all(-1)
         keys = np.ravel_multi_index(np.moveaxis(np.where(inside[..., None], boxes, 0), -1, 0), shape)

@@ -21,6 +21,7 @@ from scots.core.config import Config, Profile
 from scots.core.console import console
 from scots.core.errors import BadInput
 from scots.core.locks import locked
+from scots.data.strides import StrideDistances
 from scots.data.support import Support
 from scots.data.trajectories import Array, Meta, Trajectories
 from scots.datasets.loading import known_meta, load
@@ -57,30 +58,34 @@ class PositionEmbedding:
 
 @dataclass(frozen=True, eq=False)
 class SearchParts:
-    """What plan search needs beside a planner, both from recorded data. They are saved in the planner's folder."""
+    """What plan search needs beside a planner, all from recorded data. They are saved in the planner's folder."""
 
     embedding: TemporalDistance
     support: Support
+    strides: StrideDistances
 
     @classmethod
     def of(cls, data: Trajectories, config: TemporalDistanceConfig, seed: int) -> Self:
-        """The embedding of recorded data, from the cache or trained now, and its support."""
-        return cls(load_or_train(TemporalDistance, config, data, seed, "embedding"), Support.of(data))
+        """The embedding of recorded data, from the cache or trained now, its support, and both measured together."""
+        embedding = load_or_train(TemporalDistance, config, data, seed, "embedding")
+        return cls(embedding, Support.of(data), embedding.stride_distances(data))
 
     def save(self, folder: Path) -> None:
-        """Write both into a folder."""
+        """Write all of them into a folder."""
         self.embedding.save(folder / "embedding")
+        self.strides.save(folder / "strides.npz")
         self.support.save(folder / "support.npz")
 
     @staticmethod
     def are_in(folder: Path) -> bool:
-        """Whether a folder holds both; the support is written last."""
-        return (folder / "support.npz").exists()
+        """Whether a folder holds them; the support is written last."""
+        return (folder / "support.npz").exists() and (folder / "strides.npz").exists()
 
     @classmethod
     def load(cls, folder: Path) -> Self:
         """Read what `save` wrote."""
-        return cls(TemporalDistance.load(folder / "embedding"), Support.load(folder / "support.npz"))
+        embedding, support = TemporalDistance.load(folder / "embedding"), Support.load(folder / "support.npz")
+        return cls(embedding, support, StrideDistances.load(folder / "strides.npz"))
 
     @property
     def encoder(self) -> PositionEmbedding:
@@ -91,9 +96,10 @@ class SearchParts:
         """A planner that searches for the best of another's plans, part by part where that is possible."""
         check_search(type(planner), config)
         planner.encoder = self.encoder
+        parts = planner.encoder, self.support, self.strides, config
         if planner.has_bridges:
-            return PlanSearch(cast(BridgingPlanner, planner), planner.encoder, self.support, config)
-        return WholePlanSearch(planner, planner.encoder, self.support, config)
+            return PlanSearch(cast(BridgingPlanner, planner), *parts)
+        return WholePlanSearch(planner, *parts)
 
 
 def embedding_config(augmentation: Any, spec: DatasetSpec, profile: Profile) -> TemporalDistanceConfig:
@@ -191,8 +197,8 @@ def _save_search_parts(
             )
         config = embedding_config(stitched.config if stitched else None, spec_of(recorded), profile)
         SearchParts.of(recorded, config, stitched.seed if stitched else seed).save(folder / "search")
-    elif stitched and (embedding := stitched.embedding()) and (support := stitched.support()):
-        SearchParts(embedding, support).save(folder / "search")
+    elif stitched and (embedding := stitched.embedding()) and (cached := stitched.support_and_strides()):
+        SearchParts(embedding, *cached).save(folder / "search")
     elif augmentation is not None:
         console.print(
             "plan search will not be possible with this planner: the cache has no embedding of its recorded data; "

@@ -176,9 +176,14 @@ TABLES: dict[str, ResultTable] = {
         _PLANNING,
     ),
     "without_diffusion": ResultTable(
-        "Planners that learn nothing, with the same controller: shortest paths over the recorded support, and over the "
-        "true map, which is the most that any planner can reach with this controller (beyond the paper)",
-        {"recorded support": _untrained("support"), "oracle": _untrained("oracle")},
+        "Planners without diffusion, with the same controller: shortest paths over the recorded support, bisection "
+        "over recorded landmarks in the embedding, and the true map, which is the most that any planner can reach with "
+        "this controller (beyond the paper)",
+        {
+            "recorded support": _untrained("support"),
+            "landmarks": _untrained("landmarks"),
+            "oracle": _untrained("oracle"),
+        },
         {dataset: {} for dataset in _MAZES},
     ),
     "held_out": ResultTable(

@@ -7,7 +7,7 @@ from scots.planners.cd import CompositionalDiffuser
 from scots.planners.diffuser import Diffuser
 from scots.planners.gsc import GenerativeSkillChaining
 from scots.planners.hd import HierarchicalDiffuser
-from scots.planners.shortest_path import OraclePath, SupportPath
+from scots.planners.shortest_path import LandmarkPath, OraclePath, SupportPath
 
 PLANNERS: dict[str, type[PlannerModel]] = {
     planner.name: planner
@@ -17,6 +17,7 @@ PLANNERS: dict[str, type[PlannerModel]] = {
         GenerativeSkillChaining,
         Diffuser,
         SupportPath,
+        LandmarkPath,
         OraclePath,
     )
 }

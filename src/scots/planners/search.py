@@ -10,9 +10,11 @@ import numpy as np
 
 from scots.core.config import Config, Seeds
 from scots.core.errors import BadInput
+from scots.data.strides import StrideDistances
 from scots.data.support import Support
 from scots.data.trajectories import Array
 from scots.planners.base import Bridge, BridgingPlanner, CoarseToFine, Plan, Planner, PositionEncoder, Rngs
+from scots.planners.landmarks import Landmarks
 
 _PROBES = 5  # points on the line between two waypoints that are looked up in the support
 NEAR_STEPS = 4.0
@@ -57,9 +59,12 @@ class PlanCost:
     but nothing was ever recorded inside the wall).
     """
 
-    def __init__(self, encoder: PositionEncoder, support: Support, line_steps: int) -> None:
-        """`line_steps`: positions at most this many steps apart are taken to be joined by a straight line."""
-        self.encoder, self.support, self._line_steps = encoder, support, line_steps
+    def __init__(self, encoder: PositionEncoder, support: Support, line_steps: int, strides: StrideDistances) -> None:
+        """`line_steps`: positions at most this many steps apart are taken to be joined by a straight line.
+
+        `strides`: how far apart in the embedding positions may be for the time between them.
+        """
+        self.encoder, self.support, self._line_steps, self._strides = encoder, support, line_steps, strides
 
     def cost(self, sequences: Array, spacing: int) -> Array:
         """Faults plus a small price for length, of sequences (B, T, P) with `spacing` steps between positions: (B,)."""
@@ -72,7 +77,7 @@ class PlanCost:
 
     def faults(self, sequences: Array, spacing: int) -> Array:
         """Steps that cannot be walked: too far for their time, or off the support of the data (B,)."""
-        excess = np.maximum(0.0, self.steps(sequences) - spacing).sum(axis=1)
+        excess = np.maximum(0.0, self.steps(sequences) - self._strides.at(spacing)).sum(axis=1)
         return excess + self._off_support(sequences, spacing)
 
     def steps(self, sequences: Array) -> Array:
@@ -142,15 +147,19 @@ class PlanSearch(CoarseToFine):
     """
 
     def __init__(
-        self, planner: BridgingPlanner, encoder: PositionEncoder, support: Support, config: SearchConfig
+        self,
+        planner: BridgingPlanner,
+        encoder: PositionEncoder,
+        support: Support,
+        strides: StrideDistances,
+        config: SearchConfig,
     ) -> None:
         *coarse, fine = planner.bridges
         waypoint_spacing = coarse[-1].spacing if coarse else fine.spacing
-        self._cost = PlanCost(encoder, support, line_steps=waypoint_spacing)
+        self._cost = PlanCost(encoder, support, waypoint_spacing, strides)
         self._levels = [BestOf(bridge, self._cost, config.candidates) for bridge in coarse or [fine]]
         self._config, self._spacing = config, waypoint_spacing
-        self._centers = support.centers()
-        self._center_latents = encoder.encode(self._centers)
+        self._landmarks = Landmarks(support.centers(), encoder)
         levels = [self._levels[-1], BestOf(fine, self._cost, config.candidates)] if coarse else [self._levels[-1]]
         super().__init__(levels)
 
@@ -204,23 +213,13 @@ class PlanSearch(CoarseToFine):
 
     def _bisected(self, ends: Array, rng: Rngs, bisections: int) -> Array:
         """Waypoints (B, W, P) through a recorded position halfway."""
-        middle = self._halfway(ends)
+        middle = self._landmarks.halfway(ends)
         halves = [
             self._search(np.stack(half, axis=1), rng, bisections)
             for half in ((ends[:, 0], middle), (middle, ends[:, 1]))
         ]
         joined = [concatenate(first, second, self._steps) for first, second in zip(*halves, strict=True)]
         return self._mended(np.stack(joined), rng)
-
-    def _halfway(self, ends: Array) -> Array:
-        """Of all recorded positions, the one from which neither end (B, 2, P) is far (B, P)."""
-        start, goal = (self._cost.encoder.encode(ends[:, n]) for n in (0, 1))
-        distance = self._cost.encoder.distance
-        farther = [
-            np.maximum(distance(a, self._center_latents), distance(self._center_latents, b))
-            for a, b in zip(start, goal, strict=True)
-        ]
-        return self._centers[[distances.argmin() for distances in farther]]
 
     def _steps(self, positions: Array) -> Array:
         """Steps from each position (N, P) to the one after the next (N - 2,)."""
@@ -231,9 +230,16 @@ class PlanSearch(CoarseToFine):
 class WholePlanSearch:
     """A planner that owns another, draws several whole plans with it and keeps the cheapest."""
 
-    def __init__(self, planner: Planner, encoder: PositionEncoder, support: Support, config: SearchConfig) -> None:
+    def __init__(
+        self,
+        planner: Planner,
+        encoder: PositionEncoder,
+        support: Support,
+        strides: StrideDistances,
+        config: SearchConfig,
+    ) -> None:
         self._planner, self._candidates = planner, config.candidates
-        self._cost = PlanCost(encoder, support, line_steps=1)
+        self._cost = PlanCost(encoder, support, 1, strides)
 
     def plan(self, start: Array, goal: Array | None, seeds: Sequence[int]) -> list[Plan]:
         """The cheapest of the candidates for each start (B, P), filled in."""

@@ -1,8 +1,8 @@
-"""Planners that learn nothing: the shortest path over what was recorded, and the one that only a map can tell.
+"""Planners without diffusion and without stitched data: the baselines a sceptic asks for, and the best there can be.
 
-`support` is the baseline a sceptic asks for: no diffusion, no stitched data, only the boxes of a grid in which states
-were recorded. It needs positions of few columns. `oracle` walks the true map: what an agent reaches with it is the most
-that any planner can reach with that agent.
+`support` takes the shortest path over the boxes of a grid in which states were recorded. It needs positions of few
+columns. `landmarks` bisects the way in the embedding: the recorded position halfway, then halfway to that, and so on.
+`oracle` walks the true map: what an agent reaches with it is the most that any planner can reach with that agent.
 """
 
 from __future__ import annotations
@@ -30,8 +30,11 @@ from scots.envs.base import MazeEnvironment
 from scots.envs.maze import Maze
 from scots.models.training import Batch
 from scots.planners.base import Plan, PlannerModel
+from scots.planners.landmarks import Landmarks
 
 _MOVED = 25  # steps over which the pace is measured
+_BISECTIONS = 7  # of a gap, at most: 128 parts
+_CLOSE_STEPS = 8.0  # between landmarks that nothing is looked for
 _MAX_COLUMNS = 3  # of positions: a box has 3^P - 1 neighbours
 
 
@@ -65,14 +68,14 @@ class ShortestPathPlanner(PlannerModel):
         return torch.zeros(()), {}
 
     @abstractmethod
-    def path(self, start: Array, goal: Array) -> Array:
-        """The corners (N, P) of the path from a start (P,) to a goal (P,), both included."""
+    def paths(self, start: Array, goal: Array) -> list[Array]:
+        """The corners (N, P) of the path from each start (B, P) to its goal (B, P), both included."""
 
     def plan(self, start: Array, goal: Array | None, seeds: Sequence[int]) -> list[Plan]:
         """The path of each start (B, P) to its goal (B, P), one position per environment step."""
         assert goal is not None, "a shortest path needs a goal"
-        pairs = zip(start, goal, seeds, strict=True)
-        return [Plan(walked(self.path(begin, end), float(self.pace)), seed) for begin, end, seed in pairs]
+        paths = zip(self.paths(start, goal), seeds, strict=True)
+        return [Plan(walked(path, float(self.pace)), seed) for path, seed in paths]
 
     def fill_in(self, plans: Sequence[Plan], first: Sequence[int], last: Sequence[int]) -> None:
         """Nothing: the plans have a position for every step already."""
@@ -108,11 +111,12 @@ class SupportPath(ShortestPathPlanner):
         planner.pace.fill_(usual_pace(data))
         return planner
 
-    def path(self, start: Array, goal: Array) -> Array:
+    def paths(self, start: Array, goal: Array) -> list[Array]:
         """From the start over the centers of boxes to the goal; straight where no boxes connect them."""
         if self._graph is None:
             self._graph = _Graph.of(Support(*(getattr(self, name).numpy() for name in ("low", "edge", "boxes"))))
-        return np.concatenate([start[None], self._graph.between(start, goal), goal[None]])
+        ends = zip(start, goal, strict=True)
+        return [np.stack([begin, *self._graph.between(begin, end), end]) for begin, end in ends]
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,6 +161,56 @@ def _numbers(number: dict[tuple[int, ...], int], boxes: Array) -> Array:
     return np.array([number.get(tuple(box), -1) for box in boxes.tolist()])
 
 
+class LandmarkPath(ShortestPathPlanner):
+    """Bisection in the embedding: between two positions the recorded one from which neither is far in time."""
+
+    name = "landmarks"
+    positions: Tensor  # (N, P) one recorded position in every box of a grid
+
+    def __init__(self, config: ShortestPathConfig, sizes: dict[str, int]) -> None:
+        super().__init__(config, sizes)
+        self.register_buffer("positions", torch.zeros(sizes["landmarks"], sizes["position"]))
+        self._landmarks: Landmarks | None = None
+
+    @classmethod
+    def for_data(cls, config: ShortestPathConfig, data: Trajectories, **sizes: int) -> Self:
+        """Take the recorded positions of a dataset, one of each box of its support."""
+        boxes = Support.of(data).box_of(data.positions)
+        _, rows = np.unique(boxes, axis=0, return_index=True)
+        planner = cls(config, {"position": len(data.meta.position), "landmarks": len(rows)})
+        planner.positions.copy_(torch.from_numpy(data.positions[rows]))
+        planner.pace.fill_(usual_pace(data))
+        return planner
+
+    @classmethod
+    def needs_distances(cls, config: ShortestPathConfig) -> bool:
+        """What lies halfway is told by the embedding."""
+        return True
+
+    def paths(self, start: Array, goal: Array) -> list[Array]:
+        """From the start over landmarks to the goal: all gaps of all paths are bisected at once, level by level."""
+        if self._landmarks is None:
+            if self.encoder is None:
+                raise BadInput("landmarks are told apart by an embedding, and this planner has none; train it again")
+            self._landmarks = Landmarks(self.positions.numpy(), self.encoder)
+        corners = np.stack([start, goal], axis=1).astype(np.float32)
+        for _ in range(_BISECTIONS):
+            gaps = np.stack([corners[:, :-1], corners[:, 1:]], axis=2)  # (B, G, 2, P)
+            middle = self._between(gaps.reshape(-1, *gaps.shape[2:])).reshape(corners[:, 1:].shape)
+            inner = np.stack([corners[:, :-1], middle], axis=2).reshape(len(corners), -1, corners.shape[2])
+            corners = np.concatenate([inner, corners[:, -1:]], axis=1)
+        return list(corners)
+
+    def _between(self, ends: Array) -> Array:
+        """The landmark halfway between each two ends (N, 2, P), or the first of them where both are close (N, P)."""
+        assert self._landmarks is not None
+        middle = ends[:, 0].copy()
+        (far,) = np.nonzero(self._landmarks.steps(ends) > _CLOSE_STEPS)
+        if len(far):
+            middle[far] = self._landmarks.halfway(ends[far])
+        return middle
+
+
 class OraclePath(ShortestPathPlanner):
     """The shortest path through the cells of the true maze."""
 
@@ -170,8 +224,11 @@ class OraclePath(ShortestPathPlanner):
         planner.pace.fill_(usual_pace(data))
         return planner
 
-    def path(self, start: Array, goal: Array) -> Array:
+    def paths(self, start: Array, goal: Array) -> list[Array]:
         """From the start over the centers of cells to the goal."""
+        return [self._path(begin, end) for begin, end in zip(start, goal, strict=True)]
+
+    def _path(self, start: Array, goal: Array) -> Array:
         maze = _maze(self.meta)
         last = tuple(maze.cell_of(goal).tolist())
         towards, corners = maze.waypoints(last), [start]
