@@ -58,7 +58,11 @@ class PlanPaths:
             raise BadInput("--data is drawn on the map: give --png FILE too")
         planner = planning.planner_of(self.model)
         starts, goals = self._ends(planning.column_names(planner))
-        recorded = load(self.data).with_meta(position=planner.columns) if self.data else None
+        recorded = (
+            load(self.data).with_meta(position=planning.search_parts(planner).embedding.meta.position)
+            if self.data
+            else None
+        )
         options: dict[str, Any] = {
             "candidates": self.candidates,
             "seed": self.seed,

@@ -45,6 +45,10 @@ PROMISED = {
         r"evaluation: 4 episodes, \d reached their goal; 4 of 4 outcomes are the same",
         r"plain loop \d+\.\d s, batched \d+\.\d s: \d+\.\dx \(target 5x\)",
     ],
+    "streets": [
+        r'"off_street_recorded": 0\.\d+, "off_street": [01]\.\d+, .*"one plan, on streets": [01]\.\d+, '
+        r'.*"searched, on streets": [01]\.\d+, .*"commit": ".+", "date": "20.+"'
+    ],
     "composition": [
         rf"{name}: 3 plans of 3 chunks, \d+ network calls together .*one at a time .*: ratio \d+\.\d \(target"
         for name in ("cd, interleaved", "cd, parallel", "gsc")

@@ -189,7 +189,8 @@ def _save_search_parts(
 ) -> None:
     stitched, augmentation = stitched_by(data.meta), data.meta.augmentation
     if recorded is not None:
-        recorded = recorded.with_meta(position=data.meta.position, angles=data.meta.angles)  # as when it was augmented
+        if not (stitched and stitched.is_of_positions):  # as when it was augmented
+            recorded = recorded.with_meta(position=data.meta.position, angles=data.meta.angles)
         if augmentation and augmentation["source"] != recorded.fingerprint():
             raise BadInput(
                 f"the planner's data was augmented from data of fingerprint {augmentation['source']}, that of "

@@ -129,7 +129,7 @@ def _positions(name: str, ends: npt.ArrayLike, planner: PlannerModel, parts: Sea
         raise BadInput(f"{name}: expected {width} values ({names}){whole}; got shape {values.shape}")
     if not np.isfinite(values).all():
         raise BadInput(f"{name} {int(np.argwhere(~np.isfinite(values))[0][0])}: is not finite; give numbers")
-    return values if values.shape[1] == width else values[:, list(planner.columns)]
+    return values if values.shape[1] == width else values[:, list(parts.embedding.meta.position)]
 
 
 def _check_inside(name: str, positions: Array, support: Support, allow_outside: bool) -> None:
