@@ -1,4 +1,7 @@
-"""`make demo`: the whole paper in miniature. A small dataset, one planner trained on it and one on it stitched."""
+"""`make demo`: the whole paper in miniature. A small dataset, one planner trained on it and one on it stitched.
+
+Then own logs: street tracks as CSV files, stitched and planned with, where there is neither simulator nor action.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +9,21 @@ import os
 import sys
 from pathlib import Path
 
+import numpy as np
+
 from scots.core.console import console
+from scots.datasets import load, streets
 from scots.datasets.specs import maze_collection
 from scots.envs import tasks_of
 from scots.evaluation.results import EvalResult
+from scots.experiments.models import augment, train_model
 from scots.experiments.pipeline import DataStage, Pipeline, Run
+from scots.experiments.planning import plan, planner_of, search_parts
 from scots.experiments.recipe import Recipe
 from scots.models.cache import record_time
 from scots.reporting.document import Commands, Document, Facts, Paragraph, Picture, Section, TableBlock
 from scots.reporting.maps import save_figure
+from scots.reporting.plan_figure import plan_figure
 from scots.reporting.plots import write_figures
 from scots.reporting.quality import measure_quality
 from scots.reporting.quality_document import quality_facts
@@ -36,6 +45,14 @@ RECIPES = {
     ),
     "stitched": Recipe("scots", "hd", "gciql", SHORT),
 }
+_TRACKS = 60  # CSV files of street tracks
+_SHORT_TRACKS = {  # of own logs, whose planner is trained only to be searched
+    "trajectories": 200,
+    "embedding.training.steps": 1500,
+    "stitcher.training.steps": 2000,
+}
+_TRACK_STEPS = 1200  # of the planner that learns from them
+_TRIPS = (((100.0, 400.0), (890.0, 900.0)), ((60.0, 120.0), (940.0, 640.0)))  # from and to, in metres
 _NEXT = (
     "scots data inspect YOUR_LOGS --position x,y --png logs.png   # your own data: CSV, Parquet, npz, HDF5, Minari",
     "scots augment YOUR_LOGS --out aug.npz                        # stitch it",
@@ -80,10 +97,41 @@ def demo_document(pipelines: dict[str, Pipeline], rows: dict[str, list[EvalResul
     sections = [
         Section("Does it help?", [_success_table(rows), *_rollouts(pipelines, folder)]),
         Section("The data before and after", [Facts(quality_facts(found)), *pictures]),
+        own_logs(folder),
         Section("Where the time went", [_times(pipelines, rows)]),
         Section("Next", [intro, Commands(_NEXT)]),
     ]
     return Document("Short logs in, long plans out", lead, sections)
+
+
+def own_logs(folder: Path) -> Section:
+    """Tracks of vehicles as a logger writes them: stitched, planned with, and scored by a map that nothing learned."""
+    tracks = folder / "tracks"
+    if not tracks.exists():
+        streets.write_csv(tracks, _TRACKS)
+    data, network = load(str(tracks)), streets.Streets()
+    aug = augment(data, changes=_SHORT_TRACKS)
+    planner = planner_of(train_model("hd", aug, recorded=data, steps=_TRACK_STEPS))
+    starts, goals = zip(*_TRIPS, strict=True)
+    paths = plan(planner, starts, goals)
+    picture = Picture(
+        folder / "tracks.png",
+        "Plans between places that nobody drove as a whole",
+        "The recorded tracks as dots, candidates faintly, and the best plan of each trip.",
+    )
+    save_figure(plan_figure(paths, search_parts(planner).support, planner.meta, data), picture.path)
+    on_street = {
+        "recorded rows": network.on_street(data.positions),
+        "stitched states": network.on_street(aug.positions),
+        "positions of the plans": network.on_street(np.concatenate([path.positions for path in paths])),
+    }
+    body = [[name, f"{len(flags):,}", f"{100 * flags.mean():.1f} %"] for name, flags in on_street.items()]
+    intro = (
+        f"{_TRACKS} CSV files as a logger writes them, with irregular times and gaps: no simulator, actions or map. "
+        "The streets are known here, so what came out can be scored by them."
+    )
+    table = TableBlock(["", "count", "within 5 m of a street"], body, "On the streets")
+    return Section("Own logs, without a simulator", [Paragraph(intro), table, picture])
 
 
 def _success_table(rows: dict[str, list[EvalResult]]) -> TableBlock:

@@ -21,6 +21,7 @@ HARDLY = {
     **{f"{part}.training.steps": 5 for part in ("planner", "agent")},
     **{f"planner.{level}.width": 16 for level in ("high", "middle", "low")},
 }
+OWN_LOGS = {"trajectories": 4, "embedding.training.steps": 5, "stitcher.training.steps": 5}
 ALONE = {"search.candidates": 1, "search.mend": False, "search.bisect": False}
 """All plans are bad, and looking for better ones takes long."""
 
@@ -41,6 +42,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
             "stitched": Recipe("scots", "hd", "gciql", HARDLY | ALONE),
         }
         patch.setattr(demo, "RECIPES", recipes)
+        patch.setattr(demo, "_TRACKS", 12)
+        patch.setattr(demo, "_SHORT_TRACKS", demo._SHORT_TRACKS | OWN_LOGS)
+        patch.setattr(demo, "_TRACK_STEPS", 5)
         made = tmp_path_factory.mktemp("demo")
         assert demo.main(made) == 0
         yield made
@@ -48,7 +52,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 def test_the_page_tells_what_was_done(folder: Path):
     text = (folder / "report.html").read_text()
-    for words in ("Does it help?", "planner trained on the data stitched", "The data before and after", "collect"):
+    for words in (
+        "Does it help?",
+        "planner trained on the data stitched",
+        "The data before and after",
+        "collect",
+        "Own logs",
+    ):
         assert words in text
     assert text.count("<img") >= 5
     times = text.split("Where the time went")[1]

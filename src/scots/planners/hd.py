@@ -30,7 +30,7 @@ from scots.models.training import EMA, Batch, TrainingConfig
 from scots.planners.base import CoarseToFine, Plan, PlannerModel, Rngs
 
 POSITIONS_PER_CALL = 8192  # in one network call: bounds memory, and larger batches are no faster on a CPU
-_LONGEST_PLAN = 41  # waypoints of plans whose length follows from the data
+_LONGEST_PLAN = 41  # waypoints of the longest published plans
 
 
 @dataclass(frozen=True)
@@ -262,11 +262,9 @@ class HierarchicalDiffuser(PlannerModel):
         else:
             is_long = states >= replace(config, waypoints=spec.waypoints).horizon
             config = replace(config, waypoints=spec.waypoints if is_long else spec.recorded_waypoints)
-        if (
-            profile == "laptop"
-        ):  # recorded data, whose plans are shorter, gets as many steps and levels as stitched data
+        if profile == "laptop":  # plans of recorded data are shorter; it gets as many steps and levels as stitched data
             longest = max(spec.waypoints or 0, config.waypoints)
-            config = config.replace_at("training.steps", max(3000, 300 * longest))
+            config = config.replace_at("training.steps", 300 * min(max(10, longest), _LONGEST_PLAN))
             config = replace(config, high_every=_middle_gaps(config.waypoints - 1) if longest > _MIDDLE_FROM else 1)
         return config
 
