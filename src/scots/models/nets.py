@@ -161,7 +161,7 @@ class DiTBlock(nn.Module):
         self.modulation = nn.Linear(width, 6 * width)
         self.query_key_value = nn.Linear(width, 3 * width)
         self.attended = nn.Linear(width, width)
-        self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(approximate="tanh"), nn.Linear(4 * width, width))
+        self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
 
     def forward(self, hidden: Tensor, condition: Tensor) -> Tensor:
         """(B, T, W), (B, W) -> (B, T, W)."""
