@@ -242,3 +242,16 @@ def test_a_folder_without_rows_has_a_page_too(tmp_path: Path):
     assert "(100±0)" in text  # the published numbers stand alone
     assert "Quality of augmented data" not in text
     assert "Columns of one table" not in text
+
+
+def test_a_study_has_a_section_only_where_it_was_measured(tmp_path: Path):
+    assert "Ways to repair joins" not in results_document(tmp_path).markdown()
+    row = {"dataset": "street tracks", "shortlist": 100, "variant": "whole", "made": 0.96, "off_street": 0.25}
+    older = row | {"off_street": 0.5, "commit": "0123456789ab", "date": "2025-01-01"}
+    append_rows(tmp_path / "joins.jsonl", [row | {"commit": "abcdef012345", "date": "2026-01-01"}, older])
+    text = results_document(tmp_path).markdown()
+    assert "python benchmarks/joins.py --streets --keep results/joins.jsonl" in text
+    assert (
+        "| street tracks | whole | 96.0% | 25.00% | abcdef0 |" in text
+    )  # the newest row; what nobody measured is left out
+    assert "Dynamic MSE at joins |" not in text.split("Ways to repair joins")[1]

@@ -19,6 +19,7 @@ from scots.reporting.augmentation import AugmentationSettings, augment_command
 from scots.reporting.calibration import NEAR_CELLS
 from scots.reporting.document import Block, Commands, Document, Paragraph, Section, TableBlock, short_number
 from scots.reporting.rows import EVALUATION_KEY, PLANS_KEY, QUALITY_KEY, Row, identity, newest, read_rows
+from scots.reporting.studies import STUDIES
 from scots.reporting.success import comparison_table, rows_of
 
 _PROFILE = "laptop"
@@ -290,6 +291,7 @@ def results_document(folder: Path) -> Document:
         Section("Time", [Paragraph(_time_note()), times_table(evaluations)]),
         *_plans(plans),
         Section("Quality of augmented data", _quality(quality) if quality else []),
+        *(study.section(folder) for study in STUDIES),
     ]
     return Document("Results", _LEAD, sections)
 

@@ -1,0 +1,105 @@
+"""Studies on the results page: one section for each file of rows that a script in benchmarks/ has written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from scots.reporting.document import Commands, Paragraph, Section, TableBlock, short_number
+from scots.reporting.rows import Row, newest, read_rows
+
+_Cell = Callable[[Row], str]
+
+
+@dataclass(frozen=True)
+class Study:
+    """A table of the results page: a line per row of a file."""
+
+    title: str
+    file: str  # in the folder of results
+    key: tuple[str, ...]  # fields that tell one line from another
+    command: Callable[[Row], str]  # that measured a row
+    columns: dict[str, _Cell]  # title -> cell
+    note: str
+
+    def section(self, folder: Path) -> Section:
+        """Its section, which is empty where nothing was measured."""
+        rows = newest(read_rows(folder / self.file, self.key), self.key)
+        if not rows:
+            return Section(self.title, [])
+        commands = list(dict.fromkeys(map(self.command, rows)))
+        return Section(self.title, [Commands(commands), self._table(rows), Paragraph(self.note)])
+
+    def _table(self, rows: Sequence[Row]) -> TableBlock:
+        """Columns that no row fills are left out."""
+        columns = {title: [cell(row) for row in rows] for title, cell in self.columns.items()}
+        filled = {title: cells for title, cells in columns.items() if set(cells) != {"-"}}
+        return TableBlock([*filled], list(zip(*filled.values(), strict=True)))
+
+
+def _share(field: str, digits: int = 1) -> _Cell:
+    return lambda row: "-" if row.get(field) is None else f"{row[field]:.{digits}%}"
+
+
+def _text(field: str, pattern: str = "{}") -> _Cell:
+    return lambda row: "-" if row.get(field) is None else pattern.format(row[field])
+
+
+def _number(field: str) -> _Cell:
+    return lambda row: "-" if row.get(field) is None else short_number(row[field])
+
+
+def _joins_command(row: Row) -> str:
+    data = "--streets" if row["dataset"] == "street tracks" else row["dataset"]
+    return f"python benchmarks/joins.py {data} --keep results/joins.jsonl"
+
+
+_JOINS = Study(
+    title="Ways to repair joins",
+    file="joins.jsonl",
+    key=("dataset", "shortlist", "variant"),
+    command=_joins_command,
+    columns={
+        "dataset": _text("dataset"),
+        "variant": _text("variant"),
+        "Dynamic MSE at joins": _number("join"),
+        "over all places": _number("average"),
+        "states made": _share("made"),
+        "made states off the data": _share("off_data"),
+        "off the streets": _share("off_street", 2),
+        "made states off the streets": _share("off_street_made", 2),
+        "states/s": _text("states_per_second", "{:,}"),
+        "commit": lambda row: row["commit"][:7],
+    },
+    note="""The same stitched trajectories, repaired by networks of one size and training. Dynamic MSE is the median
+        by place in a segment: at the join, and the average of all places. benchmarks/joins.py says what the variants
+        are; profile `laptop` uses a local one with a check.""",
+)
+
+_STREETS = Study(
+    title="Own logs: street tracks",
+    file="streets.jsonl",
+    key=("seed", "profile", "files", "pairs"),
+    command=lambda row: f"python benchmarks/streets.py --seeds {row['seed']} --keep results/streets.jsonl",
+    columns={
+        "tracks": _text("seed", "seed {}"),
+        "rows": _text("rows", "{:,}"),
+        "states": _text("states", "{:,}"),
+        "recorded off the streets": _share("off_street_recorded", 2),
+        "stitched off the streets": _share("off_street", 2),
+        "least covered street, recorded": _share("least_covered_recorded", 0),
+        "least covered street, stitched": _share("least_covered", 0),
+        "one plan on the streets": _share("one plan, on streets", 0),
+        "searched plan on the streets": _share("searched, on streets", 0),
+        "augment, min": _text("augment_minutes", "{:.1f}"),
+        "train, min": _text("train_minutes", "{:.1f}"),
+        "commit": lambda row: row["commit"][:7],
+    },
+    note="""60 CSV files each, at profile `laptop`. Off the streets is farther than 5 m from all of them. A street is
+        covered where a state lies within 10 m. A plan between two random places on streets is on the streets if all its
+        positions are. The map only scores; nothing that learns sees it.""",
+)
+
+STUDIES = (_JOINS, _STREETS)
+"""In the order of the page."""
