@@ -31,7 +31,8 @@ from scots.data.shards import validation_path
 from scots.data.trajectories import Meta, Trajectories, concat
 from scots.datasets.collect import collect, collection_job
 from scots.datasets.loading import data_path, load
-from scots.datasets.specs import SPECS, CollectionSpec, DatasetSpec, spec_of
+from scots.datasets.protocols import CollectionSpec
+from scots.datasets.specs import SPECS, DatasetSpec, spec_of
 from scots.envs import environment_class
 from scots.envs.base import Task
 from scots.evaluation.control import Controller
