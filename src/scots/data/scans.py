@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -11,6 +12,8 @@ from scots.core.config import Config
 from scots.core.errors import BadInput
 from scots.data.trajectories import Array, Meta
 
+ENCODED = "scans encoded here"
+"""Origin of states that were made of scans; the provenance says by which encoder."""
 PIXELS = 64  # sides of an image
 _FEWEST_RAYS = 8  # of a scan that an image can be made of
 
@@ -91,6 +94,11 @@ class ScanColumns(Config):
             position=tuple(range(latents, latents + len(self.kept[:2]))),
             angles=tuple((latents + n, periods[c]) for n, c in enumerate(self.kept) if c in periods),
         )
+
+
+def encoding_step(meta: Meta) -> dict[str, Any] | None:
+    """The provenance entry that says how scans were encoded; None for data that has no encoded scans."""
+    return next((step for step in meta.provenance if step.get("origin") == ENCODED), None)
 
 
 _HINT = f"at least {_FEWEST_RAYS} are needed; name the scan with --scan PREFIX"

@@ -18,7 +18,7 @@ from scots.core.files import write_text
 from scots.core.locks import locked
 from scots.core.versions import package_versions
 from scots.data import formats
-from scots.data.scans import ScanColumns
+from scots.data.scans import ENCODED, ScanColumns, encoding_step
 from scots.data.shards import Make, validation_path
 from scots.data.trajectories import Array, Meta, Trajectories
 from scots.datasets.collect import CollectionJob, collect, collection_job
@@ -28,7 +28,6 @@ from scots.datasets.specs import SPECS
 from scots.models.cache import artifact_folder, is_trained, key_of, model_folder, record_time, train
 from scots.models.scan_encoder import ScanEncoder, ScanEncoderConfig
 
-ORIGIN = "scans encoded here"
 _SEED = 0  # of the encoder, which is a given part of the state: no result is to depend on a choice of it
 _COLUMNS_FILE = "columns.json"
 
@@ -76,15 +75,10 @@ class StateEncoding:
         return cls(ScanEncoder.load(folder), ScanColumns.from_dict(step["columns"]))
 
 
-def encoding_step(meta: Meta) -> dict[str, Any] | None:
-    """The provenance entry that says how scans were encoded, or None."""
-    return next((step for step in meta.provenance if step.get("origin") == ORIGIN), None)
-
-
 def _provenance(config: ScanEncoderConfig, columns: ScanColumns, folder: Path, command: str) -> dict[str, Any]:
     """How scans were encoded."""
     return {
-        "origin": ORIGIN,
+        "origin": ENCODED,
         "encoder": folder.name.partition("-")[2],
         "config": config.to_dict(),
         "columns": columns.to_dict(),

@@ -124,8 +124,8 @@ class EncodedScans(CollectionSpec):
 
     @property
     def row_bytes(self) -> int:
-        """State, action and pose as float32 and one flag."""
-        return 4 * (self.latents + len(self.kept) + 2 + 3) + 1
+        """State, action and position as float32 and one flag."""
+        return 4 * (self.latents + len(self.kept) + 2 + 2) + 1
 
     @property
     def columns(self) -> ScanColumns:

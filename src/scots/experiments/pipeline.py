@@ -37,7 +37,13 @@ from scots.envs import environment_class
 from scots.envs.base import Task
 from scots.evaluation.control import Controller
 from scots.evaluation.results import EvalResult, Subject, evaluate
-from scots.experiments.models import SearchParts, build_controller, embedding_config
+from scots.experiments.models import (
+    SearchParts,
+    build_controller,
+    embedding_config,
+    load_state_encoding,
+    save_state_encoding,
+)
 from scots.experiments.recipe import Recipe, Settings
 from scots.models.cache import artifact_folder, is_trained, key_of, model_key, record_time, seconds_spent, train
 from scots.models.training import Model
@@ -250,6 +256,7 @@ class ModelStage(Stage):
 
     def run(self) -> None:
         """Train."""
+        save_state_encoding(self.folder, self._source.data.meta)
         train(
             self._kind,
             self._config,
@@ -406,10 +413,13 @@ class Pipeline:
     @cached_property
     def subject(self) -> Subject:
         """What is evaluated; every stage before the evaluation is done."""
-        settings = self.settings
+        settings, meta = self.settings, self.training_data.meta
+        acting = self.agent or self.planner
+        encoding = load_state_encoding(acting.folder if acting else None, meta)
         return Subject(
             controller=self._controller(),
-            meta=self.training_data.meta,
+            encode=encoding.encode if encoding else None,
+            meta=meta,
             recipe=self.recipe.to_dict(),
             profile=self.run.profile,
             training_seed=self.run.training_seed,
