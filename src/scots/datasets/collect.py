@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 
@@ -110,6 +111,8 @@ class CollectionJob(ShardedJob):
     seed: int
     versions: dict[str, str]  # of the simulator, and of the actors that are not part of its spec
 
+    verb: ClassVar[str] = "collecting"  # what progress says it does
+
     def described(self, validation: bool) -> Meta:
         """The meta of the file, with how it was collected."""
         origin = {
@@ -192,5 +195,5 @@ def collect(
             raise BadInput(f"{out}: another file is there; --force replaces it, --out FILE writes elsewhere")
         console.print(f"{spec.id}: {size} to {out}", soft_wrap=True)
         job.prepare(workers)
-        job.run(out, workers=workers, label=f"collecting {spec.id}", unit="steps")
+        job.run(out, workers=workers, label=f"{job.verb} {spec.id}", unit="steps")
     return out

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -27,6 +27,9 @@ from scots.datasets.protocols import EncodedScans
 from scots.datasets.specs import SPECS
 from scots.models.cache import artifact_folder, is_trained, key_of, model_folder, record_time, train
 from scots.models.scan_encoder import ScanEncoder, ScanEncoderConfig
+
+SMOKE: dict[str, Any] = {"training.steps": 40, "training.batch_size": 16, "training.warmup": 5}
+"""Settings of an encoder that only has to run, not to be good."""
 
 _SEED = 0  # of the encoder, which is a given part of the state: no result is to depend on a choice of it
 _COLUMNS_FILE = "columns.json"
@@ -104,7 +107,6 @@ def encode_logs(
     scan: str,
     kept: tuple[str, ...] = (),
     changes: Mapping[str, Any] | None = None,
-    command: str = "scots data encode",
 ) -> Trajectories:
     """Logs of one's own as states: the columns SCAN_0, SCAN_1, ... as latents, beside those that are kept.
 
@@ -114,7 +116,7 @@ def encode_logs(
     _check_finite(data, columns)
     folder = model_folder(ScanEncoder, config, data.fingerprint(), _SEED)
     encoding = StateEncoding(train_scan_encoder(data, config, columns, folder), columns)
-    step = _provenance(config, columns, folder, command)
+    step = _provenance(config, columns, folder, "scots data encode")
     return encoding.encode_data(data, (*data.meta.provenance, step))
 
 
@@ -135,6 +137,8 @@ class EncodingJob(CollectionJob):
     """Everything that decides the bytes of a dataset of encoded scans; the logs are a collection of their own."""
 
     spec: EncodedScans
+
+    verb: ClassVar[str] = "encoding"
 
     def described(self, validation: bool) -> Meta:
         """The meta of the file: how the logs were collected and how their scans were encoded."""

@@ -1,6 +1,6 @@
 """A robot with a LiDAR in a corridor and in a building: it moves and collides in ir-sim, its scans are cast here.
 
-ir-sim's own scans would take ten times as long as the rest of a step (benchmarks/navigation.py).
+ir-sim's own scans would take several times as long as the rest of a step (benchmarks/navigation.py).
 """
 
 from __future__ import annotations
