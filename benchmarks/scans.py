@@ -1,7 +1,7 @@
 """From scans to states, measured on held-out logs of the robot: which beta, and how much alike far places look.
 
     python benchmarks/scans.py beta navigation-corridor-v0 --png reconstructions.png --keep results/scans.jsonl
-    python benchmarks/scans.py places navigation-corridor-latent-v0 navigation-corridor-pose-v0 --keep results/scans.jsonl
+    python benchmarks/scans.py places navigation-corridor-latent-v0 navigation-corridor-pose-v0
 
 beta: an encoder is trained for each value. A latent is active if its mean varies over scans (variance above 0.01); the
 reconstruction is -log p(image | mean) in nats and the share of pixels on the wrong side. places: of the ten nearest
@@ -154,7 +154,8 @@ def main() -> None:
         rows = smoke()
     elif options.study == "beta":
         [dataset] = options.datasets
-        logs, held_out = load(dataset), formats.read(validation_path(data_path(dataset)))
+        path = Path(dataset) if Path(dataset).exists() else data_path(dataset)
+        logs, held_out = load(path), formats.read(validation_path(path))
         changes = {"training.steps": options.steps} if options.steps else {}
         rows = [{"dataset": dataset, **row} for row in study_betas(logs, held_out, changes, options.png)]
     else:

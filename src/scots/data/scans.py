@@ -81,9 +81,9 @@ class ScanColumns(Config):
         """The ranges (N, R) of observations (N, O)."""
         return observations[:, self.first : self.first + self.rays]
 
-    def states(self, latents: Array, observations: Array) -> Array:
-        """States (N, Z + kept) from latents (N, Z) and the observations (N, O) they are of."""
-        return np.concatenate([latents, observations[:, list(self.kept)]], axis=1).astype(np.float32)
+    def others(self, observations: Array) -> Array:
+        """The kept columns (N, kept) of observations (N, O)."""
+        return observations[:, list(self.kept)]
 
     def state_meta(self, meta: Meta, latents: int) -> Meta:
         """What is known of the states, from what is known of the logs."""

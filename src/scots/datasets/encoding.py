@@ -44,7 +44,11 @@ class StateEncoding:
 
     def encode(self, observations: Array) -> Array:
         """What a robot logs (N, O) -> states (N, Z + kept)."""
-        return self.columns.states(self.encoder.encode(self.columns.scans(observations)), observations)
+        return self.states(self.columns.scans(observations), self.columns.others(observations))
+
+    def states(self, scans: Array, kept: Array) -> Array:
+        """Scans (N, R) and the columns that are kept beside them (N, kept) -> states (N, Z + kept)."""
+        return np.concatenate([self.encoder.encode(scans), kept], axis=1).astype(np.float32)
 
     def encode_data(self, data: Trajectories, provenance: tuple[dict[str, Any], ...]) -> Trajectories:
         """Logs as states, with the same episodes and actions; where the position is known, `qpos` keeps it."""
