@@ -15,7 +15,8 @@ from scots.data import formats
 from scots.data.shards import validation_path
 from scots.data.trajectories import Array, Meta
 from scots.datasets.collect import collect
-from scots.datasets.specs import SPECS, CollectionSpec
+from scots.datasets.protocols import CollectionSpec
+from scots.datasets.specs import SPECS
 from scots.envs.ogbench import make_simulator
 
 WORKERS = 2

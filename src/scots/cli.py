@@ -267,7 +267,8 @@ class Evaluate:
         if self.keep:
             append_rows(self.keep, [row.to_dict() for row in rows])
         if self.png or self.video:
-            recorded = rollouts.record(subject.controller, subject.meta, tasks, max_steps=limits[-1], seed=self.seed)
+            played: dict[str, Any] = {"max_steps": limits[-1], "seed": self.seed, "encode": subject.encode}
+            recorded = rollouts.record(subject.controller, subject.meta, tasks, **played)
         if self.png:
             save_figure(rollouts.rollouts_figure(recorded, subject.meta), self.png)
         if self.video:
@@ -310,7 +311,7 @@ class FillTable:
         """Print the work list or the table."""
         from scots.experiments import tables
         from scots.reporting.rows import append_new_rows
-        from scots.reporting.success import comparison_table
+        from scots.reporting.success import result_tables
 
         table = tables.table_of(self.name)
         runs = table.runs(self.datasets, self.columns, self.seeds, self.training_seed, self.profile)
@@ -324,7 +325,7 @@ class FillTable:
                 rows += own
                 if self.keep:  # at once: a table takes hours
                     append_new_rows(self.keep, own)
-        print(comparison_table(table, rows).text())
+        print("\n\n".join(block.text() for block in result_tables(table, rows)))
 
 
 Command = (

@@ -1,16 +1,26 @@
-"""The commands below `scots data`: list, collect, download, tracks, convert, inspect, expert."""
+"""The commands below `scots data`: list, collect, download, tracks, convert, encode, inspect, expert."""
 
 from __future__ import annotations
 
 import json
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from tyro.conf import Positional, arg, subcommand
 
-from scots.arguments import Folder, OptionalCount, OptionalDataFile, OptionalFigure, Seed, Workers
+from scots.arguments import (
+    DataFile,
+    Folder,
+    OptionalCount,
+    OptionalDataFile,
+    OptionalFigure,
+    Seed,
+    Workers,
+    default_profile,
+)
+from scots.core.config import Profile
 from scots.core.errors import BadInput
 from scots.data.choices import Choices
 
@@ -162,6 +172,39 @@ class Convert:
 
 
 @dataclass(frozen=True)
+class Encode:
+    """Make states of logs with LiDAR scans: a beta-VAE is trained on them, and its latents take their place."""
+
+    source: DatasetName
+    """Dataset id, file or folder: ranges in columns SCAN_0, SCAN_1, ..., or in one column of lists (Parquet)."""
+    target: Positional[DataFile]
+    """File to write: states of latents and kept columns, with the episodes and actions of the logs."""
+    scan: str = "ranges"
+    """What the columns of a scan are called, before their number."""
+    keep: str = ""
+    """Columns to keep beside the latents, the position first: x,y,yaw."""
+    set: tuple[str, ...] = ()
+    """Settings of the encoder: PATH=VALUE, such as geometry.first_angle=0, geometry.angle_step=0.0087 or beta=2."""
+    profile: Profile = field(default_factory=default_profile)
+    """Scale: smoke trains for seconds."""
+    columns: Choices = Choices()
+
+    def run(self) -> None:
+        """Encode and say what was written."""
+        from scots.core.config import parse_changes
+        from scots.data import formats
+        from scots.data.choices import words
+        from scots.datasets.encoding import SMOKE, encode_logs
+        from scots.datasets.loading import load_declared
+
+        changes = (SMOKE if self.profile == "smoke" else {}) | parse_changes(self.set)
+        data = load_declared(self.source, finite=False, **self.columns.given())
+        states = encode_logs(data, self.scan, tuple(words(self.keep)), changes)
+        formats.write(states, self.target)
+        print(f"{self.target}: {states}")
+
+
+@dataclass(frozen=True)
 class Inspect:
     """Look at any dataset: episodes, lengths, steps, gaps, extent, warnings, and a picture."""
 
@@ -230,6 +273,7 @@ class Data:
         | Annotated[Download, subcommand("download", prefix_name=False)]
         | Annotated[Tracks, subcommand("tracks", prefix_name=False)]
         | Annotated[Convert, subcommand("convert", prefix_name=False)]
+        | Annotated[Encode, subcommand("encode", prefix_name=False)]
         | Annotated[Inspect, subcommand("inspect", prefix_name=False)]
         | Annotated[Expert, subcommand("expert", prefix_name=False)]
     )

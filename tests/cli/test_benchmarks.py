@@ -64,6 +64,18 @@ PROMISED = {
             ("candidates", "8"),
         )
     ],
+    "navigation": [
+        rf"navigation-{world}-v0: [\d,]+ {unit}/s, [\d,]+ {theirs}: ratio \d+\.\d"
+        for world in ("corridor", "building")
+        for unit, theirs in (("steps", "with ir-sim's scans"), ("scans", "by ir-sim"))
+    ],
+    "scans": [
+        *(
+            rf'"study": "beta", "beta": {beta}, .*"active": \d, "nats": \d+\.\d+, "wrong_pixels": [01]\.\d+'
+            for beta in ("0.25", "1.0", "4.0", "16.0", "64.0")
+        ),
+        r'"study": "places", .*"far": [01]\.\d+, "median_metres": \d+\.\d+',
+    ],
     "refinement": [r"whole segments [\d,]+ states/s .*, local windows [\d,]+ states/s .*: ratio \d+\.\d \(target 3\)"],
     "joins": [
         rf'"variant": "{variant}", .*"made": [01]\.\d+, "off_data": [01]\.\d+, .*"commit": ".+", "date": "20.+"'

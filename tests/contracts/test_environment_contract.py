@@ -13,6 +13,8 @@ from scots.datasets.specs import SPECS
 from scots.envs import ENVIRONMENTS, environment_class, tasks_of
 from scots.envs.base import Environment, MazeEnvironment, Step, Task
 from scots.envs.locomotion import RUNNERS, Locomotion
+from scots.envs.navigation import WORLDS
+from scots.envs.navigation import make_simulator as make_robot
 from scots.envs.ogbench import make_simulator
 from scots.envs.vector import vector_environment
 
@@ -37,6 +39,8 @@ def action_size(family: str) -> int:
     """As the simulator has it where data is collected in one, else as recorded."""
     if family in RUNNERS:
         return Locomotion(RUNNERS[family]).simulator.action_space.shape[0]
+    if family == "navigation":
+        return make_robot(WORLDS[METAS[family].environment]).robot.vel_shape[0]
     if SPEC_OF[family].collection:
         return make_simulator(METAS[family]).action_space.shape[0]
     return (line_data() if family == EXAMPLE else load(SPEC_OF[family].id)).actions.shape[1]

@@ -4,10 +4,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from scots.core.errors import BadInput
 from scots.data.trajectories import Meta
-from scots.envs.maze import MAZES, load_maze, maze_of, parse_maze
+from scots.envs.maze import MAZES, Maze, load_maze, maze_of, parse_maze
 from scots.envs.ogbench import OGBenchMaze
 
 TASK_LENGTHS = {"medium": [10, 10, 6, 10, 8], "large": [15, 19, 12, 14, 15], "giant": [30, 26, 30, 26, 17]}
@@ -119,3 +121,19 @@ def test_failures_are_told_by_their_cause():
     assert cause(meta, stuck, through) == "stuck"
     assert cause(meta, walked, through) == "plan through a wall"
     assert cause(meta, walked, free) == cause(meta, walked, None) == "out of time"
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_outlines_enclose_the_floor(seed: int):
+    """By the shoelace formula: lines with the floor on their left have the area of all free cells, holes taken off."""
+    walls = np.ones((7, 9), dtype=bool)
+    walls[1:-1, 1:-1] = np.random.default_rng(seed).random((5, 7)) < 0.4
+    maze = Maze("random", walls, unit=2.0, origin=1.0)
+    lines, area = maze.outlines(), 0.0
+    for line in lines:
+        np.testing.assert_array_equal(line[0], line[-1])
+        steps = np.diff(line, axis=0)
+        assert ((steps == 0).sum(axis=1) == 1).all()  # along one axis each, and every corner turns
+        assert (steps * np.roll(steps, 1, axis=0)).sum(axis=1).tolist() == [0.0] * len(steps)
+        area += (line[:-1, 0] * line[1:, 1] - line[1:, 0] * line[:-1, 1]).sum() / 2
+    assert area == pytest.approx(4.0 * len(maze.cells))

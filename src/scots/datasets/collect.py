@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 
@@ -20,11 +21,14 @@ from scots.core.locks import locked
 from scots.data import formats
 from scots.data.shards import Make, ShardedJob
 from scots.data.trajectories import Array, Meta
+from scots.datasets.driving import NavigationEpisodes
 from scots.datasets.experts import Actor, AntActor, follow_command
+from scots.datasets.protocols import CollectionSpec, EncodedScans, NavigationCollection
 from scots.datasets.runners import Ladder, RunnerEpisodes
-from scots.datasets.specs import CollectionSpec, MazeCollection, RunnerCollection
+from scots.datasets.specs import MazeCollection, RunnerCollection
 from scots.envs import environment_class
 from scots.envs.maze import Maze, maze_of
+from scots.envs.navigation import require_simulator
 from scots.envs.ogbench import make_simulator, seed_simulator, unit_vector
 
 _STITCH_CELLS = 4  # distance from start to goal in the stitch datasets
@@ -107,6 +111,8 @@ class CollectionJob(ShardedJob):
     seed: int
     versions: dict[str, str]  # of the simulator, and of the actors that are not part of its spec
 
+    verb: ClassVar[str] = "collecting"  # what progress says it does
+
     def described(self, validation: bool) -> Meta:
         """The meta of the file, with how it was collected."""
         origin = {
@@ -117,6 +123,9 @@ class CollectionJob(ShardedJob):
             "versions": {"scots": version("scots"), **self.versions},
         }
         return Meta.from_dict({**self.meta.to_dict(), "provenance": [origin]})
+
+    def prepare(self, workers: int | None) -> None:
+        """Make what the workers need and is not there yet."""
 
     def worker(self) -> Make:
         """A simulator, and a function from episode numbers to their rows."""
@@ -132,6 +141,8 @@ class CollectionJob(ShardedJob):
         """Collects an episode: from its generator to its arrays."""
         if isinstance(self.spec, RunnerCollection):
             return RunnerEpisodes(self.spec).episode
+        if isinstance(self.spec, NavigationCollection):
+            return NavigationEpisodes(self.spec, self.meta).episode
         assert isinstance(self.spec, MazeCollection)
         walker = MazeWalker(self.spec, self.meta)
         return lambda rng: walker.episode(rng).arrays
@@ -143,10 +154,20 @@ def collection_job(spec: CollectionSpec, maze: Maze | None = None, seed: int = 0
     if isinstance(spec, RunnerCollection):
         require("gymnasium", "ogbench")
         actors["actors"] = Ladder.shipped(spec.body).fingerprint
+    elif isinstance(spec, NavigationCollection | EncodedScans):
+        require_simulator()
     else:
         require("ogbench", "ogbench")
     versions = {name: version(name) for name in environment_class(spec.meta()).packages} | actors
-    return CollectionJob(spec.episodes, spec.states, spec, spec.meta(maze), seed, versions)
+    return _job_class(spec)(spec.episodes, spec.states, spec, spec.meta(maze), seed, versions)
+
+
+def _job_class(spec: CollectionSpec) -> type[CollectionJob]:
+    if not isinstance(spec, EncodedScans):
+        return CollectionJob
+    from scots.datasets.encoding import EncodingJob  # it loads torch, which nothing else here needs
+
+    return EncodingJob
 
 
 def collect(
@@ -173,5 +194,6 @@ def collect(
         if out.exists() and not (force or job.shards(out).folder.exists()):
             raise BadInput(f"{out}: another file is there; --force replaces it, --out FILE writes elsewhere")
         console.print(f"{spec.id}: {size} to {out}", soft_wrap=True)
-        job.run(out, workers=workers, label=f"collecting {spec.id}", unit="steps")
+        job.prepare(workers)
+        job.run(out, workers=workers, label=f"{job.verb} {spec.id}", unit="steps")
     return out

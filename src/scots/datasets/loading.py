@@ -13,6 +13,7 @@ from scots.core.files import home
 from scots.data import formats
 from scots.data.choices import Choices, follow
 from scots.data.inspection import how_read, position_columns
+from scots.data.scans import encoding_step
 from scots.data.trajectories import Meta, Trajectories
 from scots.datasets import toy
 from scots.datasets.download import origin_of as download_record
@@ -42,7 +43,7 @@ def load(data: str | Path, *, finite: bool = True, **choices: Any) -> Trajectori
     if found.meta.augmentation is None and (texts := how_read(found.meta)):
         _say(f"{data}: " + "; ".join(f"{role}: {text}" for role, text in texts.items()))
     columns, assumed = position_columns(found)
-    if not assumed:
+    if not assumed or encoding_step(found.meta):  # latents of scans are no positions
         return found
     names = ", ".join(found.meta.columns[n] if found.meta.columns else str(n) for n in columns)
     _say(f"position columns assumed: {names}; name others with --position x,y")

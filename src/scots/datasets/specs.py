@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import math
 import re
-from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal, Self, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 
@@ -28,8 +27,10 @@ from scots.datasets.horizons import (
     plan_waypoints,
     segment_states,
 )
+from scots.datasets.protocols import CollectionSpec, EncodedScans, NavigationCollection
 from scots.envs.locomotion import RUNNERS
 from scots.envs.maze import MAZES, Maze, maze_of
+from scots.envs.navigation import WORLDS
 from scots.envs.toy import EPISODE_STATES
 
 Body = Literal["point", "ant"]
@@ -37,46 +38,6 @@ Kind = Literal["stitch", "navigate", "explore"]
 
 REGISTERED_LIMIT = 1000
 """Steps that OGBench allows in every point and ant maze; nearly all published numbers use it."""
-
-
-@dataclass(frozen=True)
-class CollectionSpec(Config, ABC):
-    """How a dataset is collected here."""
-
-    episodes: int  # training episodes; the validation twin has a tenth
-    states: int  # rows per episode, at most
-
-    origin: ClassVar[str] = "collected here"
-
-    @property
-    @abstractmethod
-    def id(self) -> str:
-        """The dataset id."""
-
-    @property
-    @abstractmethod
-    def environment(self) -> str:
-        """The environment id."""
-
-    @property
-    @abstractmethod
-    def elsewhere(self) -> str:
-        """How the dataset can be had without collecting it, for messages."""
-
-    @property
-    @abstractmethod
-    def row_bytes(self) -> int:
-        """Bytes of one row on disk."""
-
-    @abstractmethod
-    def meta(self, maze: Maze | None = None, provenance: tuple[dict[str, Any], ...] = ()) -> Meta:
-        """What is known of the dataset before it is collected; `maze` only for a custom one."""
-
-    def resized(self, episodes: int | None) -> Self:
-        """The same with another number of episodes."""
-        if episodes is not None and episodes < 1:
-            raise BadInput(f"--episodes {episodes}: at least one episode is needed")
-        return self if episodes is None else replace(self, episodes=episodes)
 
 
 @dataclass(frozen=True)
@@ -174,7 +135,9 @@ class DatasetSpec(Config):
     columns: int  # of an observation
     episode_states: int  # states of a recorded episode
     environment: str | None = None
-    collection: MazeCollection | RunnerCollection | None = None  # how it is collected here, if it can be
+    collection: MazeCollection | RunnerCollection | NavigationCollection | EncodedScans | None = (
+        None  # how it is collected here, if it can be
+    )
     path_steps: int | None = None  # of the longest path across it, where lengths are derived from that
     # augmentation
     segment: int = 1 + SEGMENT_STEPS  # H, states of a segment [P]
@@ -375,6 +338,41 @@ def runner_spec(collection: RunnerCollection) -> DatasetSpec:
     )
 
 
+# -------------------------------------------------------------------------------------------------------- navigation
+
+_LOGS = (  # starts and goals at most 5 m apart [P]; the sizes and the noise are ours
+    NavigationCollection(2500, 101, "navigation-corridor-v0", (3, 5), noise=0.3),
+    NavigationCollection(4000, 101, "navigation-building-v0", (3, 5), noise=0.3),
+    NavigationCollection(2500, 101, "navigation-corridor-people-v0", (3, 5), noise=0.3),
+    NavigationCollection(4000, 101, "navigation-building-people-v0", (3, 5), noise=0.3),
+)
+_STATES = {"latent": (), "pose": ("odometry_x", "odometry_y", "odometry_yaw")}
+"""What is kept in the state beside the latents of the scan, by variant; [P] names the latents and nothing else."""
+
+
+def encoded_scans(logs: NavigationCollection, variant: str) -> EncodedScans:
+    """The states of a variant that are made of logs."""
+    return EncodedScans(logs.episodes, logs.states, logs, variant, _STATES[variant])
+
+
+def navigation_spec(collection: NavigationCollection | EncodedScans) -> DatasetSpec:
+    """The settings of a robot's dataset, all ours: what the paper says of its own is in the collections."""
+    is_building = WORLDS[collection.environment].plan == "building"
+    return DatasetSpec(
+        id=collection.id,
+        columns=len(collection.meta().columns),
+        episode_states=45,
+        environment=collection.environment,
+        collection=collection,
+        discount=0.995,
+        stitches=40 if is_building else 20,
+        augmented_states=1_000_000,
+        ours={},
+        reference_limit=2000 if is_building else REGISTERED_LIMIT,
+        minutes={"collect": 12, "augment": 30, "agent": 25, "evaluate": 15},
+    )
+
+
 SPECS: dict[str, DatasetSpec] = {
     spec.id: spec
     for spec in [
@@ -383,6 +381,8 @@ SPECS: dict[str, DatasetSpec] = {
         *(maze_spec(maze_collection("ant", maze, kind)) for kind in ("stitch", "navigate") for maze in MAZES),
         *(maze_spec(maze_collection("ant", maze, "explore")) for maze in ("medium", "large", "teleport")),
         *map(runner_spec, _RUNS),
+        *map(navigation_spec, _LOGS),
+        *(navigation_spec(encoded_scans(logs, variant)) for logs in _LOGS for variant in _STATES),
     ]
 }
 """Every dataset that is known by id."""

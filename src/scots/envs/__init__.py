@@ -8,6 +8,7 @@ from scots.core.errors import BadInput
 from scots.data.trajectories import Meta
 from scots.envs.base import Environment, Task
 from scots.envs.locomotion import RUNNERS, Locomotion
+from scots.envs.navigation import Navigation
 from scots.envs.ogbench import OGBenchMaze
 from scots.envs.toy import ToyEnvironment
 
@@ -16,6 +17,7 @@ ENVIRONMENTS: dict[str, type[Environment]] = {
     "pointmaze": OGBenchMaze,
     "antmaze": OGBenchMaze,
     **dict.fromkeys(RUNNERS, Locomotion),
+    "navigation": Navigation,
 }
 """By family: the part of an environment id before its first hyphen."""
 

@@ -67,6 +67,11 @@ class Environment(ABC):
         raise BadInput(f"{meta.environment}: no random tasks can be drawn for it, only its own are known")
 
     @classmethod
+    def positions(cls, meta: Meta, observations: Array) -> Array:
+        """Where to draw observations on a map: (N, O) -> (N, 2)."""
+        return observations[:, list(meta.position[:2])]
+
+    @classmethod
     def cause_of_failure(cls, meta: Meta, observations: Array, plan: Array | None) -> str:
         """Why an episode failed, by its last observations (T, O) and the plan (N, P) that it followed, if any."""
         return OUT_OF_TIME

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -12,6 +12,7 @@ import numpy as np
 
 from scots.core.errors import BadInput
 from scots.data.trajectories import Array, Meta
+from scots.envs import floorplans
 
 Cell = tuple[int, int]  # (row, column) of the map
 NEIGHBOURS: tuple[Cell, ...] = ((-1, 0), (0, -1), (1, 0), (0, 1))
@@ -116,10 +117,36 @@ class Maze:
         inside = [(i, j) for i, j in neighbours if 0 <= i < self.walls.shape[0] and 0 <= j < self.walls.shape[1]]
         return [(i, j) for i, j in inside if not self.walls[i, j]]
 
+    def outlines(self) -> list[Array]:
+        """The edges between floor and walls as closed lines (n, 2) with the floor on their left, corners only."""
+        ahead: dict[Cell, list[Cell]] = {}  # corner -> the corners that edges lead to from it, both (column, row)
+        for i, j in self.cells:
+            corners = ((j, i), (j + 1, i), (j + 1, i + 1), (j, i + 1))
+            beside = ((i - 1, j), (i, j + 1), (i + 1, j), (i, j - 1))
+            for n, cell in enumerate(beside):
+                if self.walls[cell]:
+                    ahead.setdefault(corners[n], []).append(corners[(n + 1) % 4])
+        lines = []
+        while ahead:
+            line = [next(iter(ahead))]
+            while line[-1] in ahead:
+                line.append(ahead[line[-1]].pop())
+                if not ahead[line[-2]]:
+                    del ahead[line[-2]]
+            lines.append((_corners(np.array(line)) - 0.5) * self.unit - self.origin)
+        return lines
+
     def to_text(self) -> tuple[str, ...]:
         """The lines of a maze file: the map, then one line per task."""
         rows = ["".join("#" if wall else "." for wall in row) for row in self.walls]
         return (*rows, *(f"{a[0]},{a[1]} -> {b[0]},{b[1]}" for a, b in self.tasks))
+
+
+def _corners(line: Array) -> Array:
+    """A closed line (n, 2) without the points at which it does not turn."""
+    steps = np.diff(line, axis=0)
+    turns = np.flatnonzero((steps != np.roll(steps, 1, axis=0)).any(axis=1))
+    return line[[*turns, turns[0]]]
 
 
 _TASK = re.compile(r"(\d+)\s*,\s*(\d+)\s*->\s*(\d+)\s*,\s*(\d+)$")
@@ -187,10 +214,18 @@ MAZES: dict[str, Maze] = {
 }
 """OGBench's mazes. The teleport maze has no tasks here: they lead through its portals, so no path connects them."""
 
+FLOOR_PLANS: dict[str, Maze] = {
+    name: replace(parse_maze(tuple(text.split()), name), unit=1.0, origin=-0.5)
+    for name, text in {"corridor": floorplans.CORRIDOR, "building": floorplans.BUILDING}.items()
+}
+"""Where the robot drives: positions are in metres from the south-western corner."""
+
+_MAPS = {"pointmaze": MAZES, "antmaze": MAZES, "navigation": FLOOR_PLANS}
+
 
 def maze_of(meta: Meta) -> Maze | None:
-    """The maze that a dataset was collected in, or None if unknown."""
+    """The maze or floor plan that a dataset was collected in, or None if unknown."""
     if meta.maze:
         return parse_maze(meta.maze, "custom")
-    parts = (meta.environment or "").split("-")
-    return MAZES.get(parts[1]) if len(parts) > 1 and parts[0].endswith("maze") else None
+    family, _, rest = (meta.environment or "").partition("-")
+    return _MAPS.get(family, {}).get(rest.partition("-")[0])

@@ -18,7 +18,7 @@ from scots.envs import environment_class, tasks_of
 from scots.envs.base import OUT_OF_TIME, Task
 from scots.evaluation.control import Controller
 from scots.evaluation.cost import metered
-from scots.evaluation.rollout import Episode, run_episodes
+from scots.evaluation.rollout import Encode, Episode, run_episodes
 
 
 @dataclass(frozen=True)
@@ -66,6 +66,7 @@ class Subject:
     search: dict[str, Any] | None = None
     stages: dict[str, float] = field(default_factory=dict)  # wall time of what came before, where it is known
     artifacts: dict[str, str] = field(default_factory=dict)  # stage -> key of what it made
+    encode: Encode | None = None  # where it has learned with states that were made of observations
 
 
 def evaluate(
@@ -85,7 +86,7 @@ def evaluate(
     begin = time.monotonic()
     limits = sorted(set(limits or subject.step_limits))
     tasks = tuple(dict.fromkeys(tasks or tasks_of(subject.meta)))  # named twice, it is evaluated once
-    options: dict[str, Any] = {"episodes": episodes, "seed": seed, "workers": workers}
+    options: dict[str, Any] = {"episodes": episodes, "seed": seed, "workers": workers, "encode": subject.encode}
     with metered(subject.controller) as cost:
         finished = run_episodes(subject.controller, subject.meta, tasks, max_steps=limits[-1], **options)
     numbers = list(dict.fromkeys(task.number for task in tasks))

@@ -9,7 +9,7 @@ bits of a network's output do, by the size of its batch.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,6 +22,9 @@ from scots.envs import environment_class
 from scots.envs.base import Environment, Task
 from scots.envs.vector import EpisodeId, VectorEnvironment, vector_environment
 from scots.evaluation.control import Controller, SubgoalController
+
+Encode = Callable[[Array], Array]
+"""Observations (N, O) as an environment gives them -> the states that a controller has learned with."""
 
 _LAST_STEPS = 100  # by which the cause of a failure is judged
 _MOST_STEPS = 10**10  # in one evaluation, which would take weeks
@@ -56,8 +59,12 @@ def run_episodes(
     seed: int = 0,
     workers: int | None = None,
     record: bool = False,
+    encode: Encode | None = None,
 ) -> list[Episode]:
-    """Run this many episodes of each task until they are done or out of steps. `record` keeps their observations."""
+    """Run this many episodes of each task until they are done or out of steps. `record` keeps their observations.
+
+    Where the controller has learned with states that were made of observations, `encode` makes them, of goals too.
+    """
     size = f"{len(tasks)} tasks, {episodes:,} episodes of {max_steps:,} steps"
     if min(episodes, max_steps, len(tasks)) < 1:
         raise BadInput(f"{size}: at least one of each is needed")
@@ -72,8 +79,12 @@ def run_episodes(
         vector_environment(kind, meta, len(batches[0]), workers) as environments,
         progress("evaluating", len(ids) * max_steps, "steps") as bar,
     ):
-        run = _Runner(controller, kind, meta, environments, max_steps, seed, record, bar)
+        run = _Runner(controller, kind, meta, environments, max_steps, seed, record, bar, encode or _unchanged)
         return [episode for batch in batches for episode in run(batch)]
+
+
+def _unchanged(observations: Array) -> Array:
+    return observations
 
 
 @dataclass(frozen=True)
@@ -88,17 +99,20 @@ class _Runner:
     seed: int
     record: bool
     bar: Progress
+    encode: Encode
 
     def __call__(self, ids: Sequence[EpisodeId]) -> list[Episode]:
         seeds = Seeds(self.seed)
         self.controller.begin([seeds.integer(f"controller {task.label}", number) for task, number in ids])
         observations, goals = self.environments.reset(ids, self.seed)
+        targets = None if goals is None else self.encode(goals)
         path, last = [observations.copy()], deque([observations.copy()], maxlen=_LAST_STEPS)
         running, steps = np.arange(len(ids)), np.zeros(len(ids), dtype=np.int64)
         success, rewards = np.zeros(len(ids), dtype=bool), np.zeros((len(ids), self.max_steps))
         while len(running) and len(path) <= self.max_steps:
-            own_goals = None if goals is None else goals[running]
-            stepped = self.environments.step(running, self.controller.act(running, observations[running], own_goals))
+            own_targets = None if targets is None else targets[running]
+            actions = self.controller.act(running, self.encode(observations[running]), own_targets)
+            stepped = self.environments.step(running, actions)
             observations[running], success[running] = stepped.observations, stepped.successes
             rewards[running, len(path) - 1] = stepped.rewards
             steps[running] += 1

@@ -21,9 +21,11 @@ from scots.core.config import Config, Profile
 from scots.core.console import console
 from scots.core.errors import BadInput
 from scots.core.locks import locked
+from scots.data.scans import encoding_step
 from scots.data.strides import StrideDistances
 from scots.data.support import Support
 from scots.data.trajectories import Array, Meta, Trajectories
+from scots.datasets.encoding import StateEncoding
 from scots.datasets.loading import known_meta, load
 from scots.datasets.specs import DatasetSpec, spec_of, spec_of_meta
 from scots.evaluation.action_control import ActionController
@@ -31,6 +33,7 @@ from scots.evaluation.control import Controller, GoalController, PlanFollowing, 
 from scots.evaluation.results import Subject
 from scots.experiments.recipe import Recipe, check_search
 from scots.models.cache import load_or_train, model_folder, train
+from scots.models.scan_encoder import ScanEncoder
 from scots.models.training import NO_LIMITS, Limits, Model, identity, read_description
 from scots.planners import PLANNERS
 from scots.planners.base import BridgingPlanner, Planner, PlannerModel
@@ -165,12 +168,26 @@ def train_model(
         if force:
             for file in ("config.json", "model.safetensors", "checkpoint.safetensors", "search/support.npz"):
                 (folder / file).unlink(missing_ok=True)
+        save_state_encoding(folder, data.meta)
         model = train(kind, config, data, seed, folder, name, limits=limits, **origin)
         if isinstance(model, PlannerModel):
             if model.needs_distances(config) and recorded is None and data.meta.augmentation is None:
                 recorded = data
             _save_search_parts(folder, data, recorded, profile, seed)
     return model
+
+
+def save_state_encoding(folder: Path, meta: Meta) -> None:
+    """Put into a model's folder what makes states of observations, if its data was made so: it acts with it."""
+    if encoding := StateEncoding.behind(meta):
+        encoding.save(folder / "states")
+
+
+def load_state_encoding(folder: Path | None, meta: Meta) -> StateEncoding | None:
+    """What makes the states that a model in this folder has learned with; None where observations are states."""
+    if encoding_step(meta) is None:
+        return None
+    return StateEncoding.load(folder / "states") if folder else StateEncoding.behind(meta)
 
 
 def _configured(name: str, data: Trajectories, profile: Profile, alone: bool) -> tuple[type[Model], Config]:
@@ -215,7 +232,7 @@ def load_model(folder: str | Path) -> Model:
         name = json.loads(read_description(folder))["model"]
     except (BadInput, OSError, ValueError, KeyError, TypeError) as error:
         raise BadInput(f"{folder}: not the folder of a trained model ({error}); make one with `scots train`") from error
-    parts: tuple[type[Model], ...] = (TemporalDistance, Stitcher, InverseDynamics)
+    parts: tuple[type[Model], ...] = (TemporalDistance, Stitcher, InverseDynamics, ScanEncoder)
     kinds = {kind.__name__: kind for kind in (*PLANNERS.values(), *AGENTS.values(), *parts)}
     if name not in kinds:
         raise BadInput(f"{folder}: holds a {name}, which is not a known model; it has {', '.join(kinds)}")
@@ -295,8 +312,10 @@ def subject_of(
     is_used = planner and search and (search.is_on or planner.needs_distances(planner.config))
     saved = planner.folder / "search" if planner and planner.folder and is_used else None
     parts = SearchParts.load(saved) if saved and SearchParts.are_in(saved) else None
+    encoding = load_state_encoding(model.folder, meta)
     return Subject(
         controller=build_controller(planner, policy, following, search, parts),
+        encode=encoding.encode if encoding else None,
         meta=meta,
         recipe=_recipe_of(planner, policy, spec, following, search).to_dict(),
         profile=_shared(part.profile for part in trained) or "custom",

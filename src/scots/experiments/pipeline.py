@@ -31,12 +31,19 @@ from scots.data.shards import validation_path
 from scots.data.trajectories import Meta, Trajectories, concat
 from scots.datasets.collect import collect, collection_job
 from scots.datasets.loading import data_path, load
-from scots.datasets.specs import SPECS, CollectionSpec, DatasetSpec, spec_of
+from scots.datasets.protocols import CollectionSpec
+from scots.datasets.specs import SPECS, DatasetSpec, spec_of
 from scots.envs import environment_class
 from scots.envs.base import Task
 from scots.evaluation.control import Controller
 from scots.evaluation.results import EvalResult, Subject, evaluate
-from scots.experiments.models import SearchParts, build_controller, embedding_config
+from scots.experiments.models import (
+    SearchParts,
+    build_controller,
+    embedding_config,
+    load_state_encoding,
+    save_state_encoding,
+)
 from scots.experiments.recipe import Recipe, Settings
 from scots.models.cache import artifact_folder, is_trained, key_of, model_key, record_time, seconds_spent, train
 from scots.models.training import Model
@@ -249,6 +256,7 @@ class ModelStage(Stage):
 
     def run(self) -> None:
         """Train."""
+        save_state_encoding(self.folder, self._source.data.meta)
         train(
             self._kind,
             self._config,
@@ -405,10 +413,14 @@ class Pipeline:
     @cached_property
     def subject(self) -> Subject:
         """What is evaluated; every stage before the evaluation is done."""
-        settings = self.settings
+        settings, trained_on = self.settings, self.training_data.meta
+        meta = replace(self.data.meta, provenance=trained_on.provenance)  # a planner may learn from positions alone
+        acting = self.agent or self.planner
+        encoding = load_state_encoding(acting.folder if acting else None, meta)
         return Subject(
             controller=self._controller(),
-            meta=replace(self.data.meta, provenance=self.training_data.meta.provenance),
+            encode=encoding.encode if encoding else None,
+            meta=meta,
             recipe=self.recipe.to_dict(),
             profile=self.run.profile,
             training_seed=self.run.training_seed,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from scots.core.config import Profile
@@ -31,6 +31,8 @@ class ResultTable:
     columns: dict[str, _RecipeFor | None]  # name -> recipe for a dataset
     published: dict[str, _Published]  # dataset -> column -> number
     pairs: int = 0  # random pairs of start and goal in place of the benchmark's tasks
+    tasks: dict[int, str] = field(default_factory=dict)  # to show one by one, with what they are called
+    published_tasks: tuple[int, ...] = ()  # those that the published numbers are about; none: all
 
     @property
     def recipes(self) -> dict[str, _RecipeFor]:
@@ -153,6 +155,14 @@ _GCRL = _published("""
     antmaze-medium-explore-v0:  13±2 12±3 18±3  3±2  3±1  15±3  37±10 45±8 94±1  1±1
     antmaze-large-explore-v0:   0±0  0±0  0±0   0±0  2±1  19±1  4±5   12±3 77±2  0±0
 """)
+_NAVIGATION = _published("""
+    HIQL HIQL+SCoTS
+    navigation-building-latent-v0: 27±7 53±4
+    navigation-building-pose-v0:   27±7 53±4
+    navigation-corridor-latent-v0: 0±0  31±5
+    navigation-corridor-pose-v0:   0±0  31±5
+""")
+_DISTANCES = {1: "3 to 5 m, as recorded", 2: "6 to 15 m", 3: "16 to 35 m", 4: "36 m and more"}
 _AUGMENTED = {"": None, "+SynthER": "synther", "+SCoTS": "scots"}
 
 _MAZES = tuple(_PLANNING)
@@ -252,6 +262,14 @@ TABLES: dict[str, ResultTable] = {
             "QRL": _alone("qrl"),
         },
         _GCRL,
+    ),
+    "navigation": ResultTable(
+        "A robot with a LiDAR (the paper's appendix; ours in worlds of our own): goals farther away than any recorded "
+        "episode goes, with states of latents alone, and of latents and odometry; the paper does not say which it has",
+        {"HIQL": _alone("hiql"), "HIQL+SCoTS": _alone("hiql", "scots")},
+        _NAVIGATION,
+        tasks=_DISTANCES,
+        published_tasks=(2, 3, 4),
     ),
     "gcrl_data": ResultTable(
         "The same with recorded episodes beside the augmented data, where SynthER's transitions are in the TD terms "

@@ -20,7 +20,7 @@ from scots.reporting.calibration import NEAR_CELLS
 from scots.reporting.document import Block, Commands, Document, Paragraph, Section, TableBlock, short_number
 from scots.reporting.rows import EVALUATION_KEY, PLANS_KEY, QUALITY_KEY, Row, identity, newest, read_rows
 from scots.reporting.studies import STUDIES
-from scots.reporting.success import comparison_table, rows_of
+from scots.reporting.success import comparison_table, result_tables, rows_of
 
 _PROFILE = "laptop"
 """The profile whose results the pages show."""
@@ -280,9 +280,7 @@ def results_document(folder: Path) -> Document:
     quality = newest(read_rows(folder / "quality.jsonl", QUALITY_KEY), QUALITY_KEY)
     plans = newest(read_rows(folder / "plans.jsonl", PLANS_KEY), PLANS_KEY)
     tables = [
-        Section(
-            table.title, [Commands(_table_commands(name, table, evaluations)), comparison_table(table, evaluations)]
-        )
+        Section(table.title, [Commands(_table_commands(name, table, evaluations)), *result_tables(table, evaluations)])
         for name, table in TABLES.items()
     ]
     sections = [

@@ -16,11 +16,12 @@ from scots.core.console import console, progress
 from scots.core.errors import BadInput
 from scots.core.files import atomic
 from scots.data.trajectories import Array, Meta
+from scots.envs import environment_class
 from scots.envs.base import Task
 from scots.envs.maze import maze_of
 from scots.envs.ogbench import make_simulator
 from scots.evaluation.control import Controller, SubgoalController
-from scots.evaluation.rollout import Episode, run_episodes
+from scots.evaluation.rollout import Encode, Episode, run_episodes
 from scots.reporting.maps import INK, draw_maze
 
 if TYPE_CHECKING:
@@ -91,11 +92,18 @@ class _Recorder:
 
 
 def record(
-    controller: Controller, meta: Meta, tasks: Sequence[Task], *, max_steps: int, seed: int = 0
+    controller: Controller,
+    meta: Meta,
+    tasks: Sequence[Task],
+    *,
+    max_steps: int,
+    seed: int = 0,
+    encode: Encode | None = None,
 ) -> list[Rollout]:
     """One episode of each task: the first of those that an evaluation with this seed runs."""
     recorder = _Recorder(controller)
-    episodes = run_episodes(recorder, meta, tasks, episodes=1, max_steps=max_steps, seed=seed, workers=1, record=True)
+    options: dict[str, Any] = {"max_steps": max_steps, "seed": seed, "encode": encode}
+    episodes = run_episodes(recorder, meta, tasks, episodes=1, workers=1, record=True, **options)
     return [Rollout(*parts) for parts in zip(episodes, recorder.plans, recorder.subgoals, strict=True)]
 
 
@@ -119,10 +127,11 @@ class _Artists:
     """What is drawn of one rollout, on top of the maze or of the camera's image."""
 
     def __init__(self, axes: Axes, rollout: Rollout, meta: Meta, longest: int, dot: float) -> None:
-        columns = list(meta.position[:2])
         assert rollout.episode.observations is not None
         assert rollout.episode.goal is not None
-        self._positions = rollout.episode.observations[:, columns]
+        shown = environment_class(meta)
+        self._positions = shown.positions(meta, rollout.episode.observations)
+        [goal] = shown.positions(meta, rollout.episode.goal[None])
         planned = bool(rollout.plans)
         self._plan = axes.plot([], [], "-o", color=_PLAN, markersize=3.2, linewidth=0.9, zorder=3)[0]
         self._plan.set_label("plan" if planned else "")
@@ -131,7 +140,7 @@ class _Artists:
         self.path = _path(axes, longest)
         for position, shape, colour, size, label in (
             (self._positions[0], "o", "none", 8, "start"),
-            (rollout.episode.goal[columns], "*", _GOAL, 14, "goal"),
+            (goal, "*", _GOAL, 14, "goal"),
         ):
             [mark] = axes.plot(*position, shape, markersize=size, markeredgecolor=INK, zorder=6, label=label)
             mark.set_markerfacecolor(colour)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -10,6 +11,7 @@ import numpy as np
 from scots.core.config import Profile
 from scots.data.trajectories import Array
 from scots.datasets.specs import SPECS
+from scots.envs.base import OUT_OF_TIME
 from scots.evaluation.results import EvalResult
 from scots.experiments.tables import ResultTable
 from scots.reporting.document import Strong, TableBlock
@@ -118,19 +120,49 @@ def _count(row: EvalResult) -> str:
     return _mean_return([row.to_dict()]) if row.successes is None else f"{row.successes} of {row.episodes}"
 
 
+def result_tables(table: ResultTable, rows: Sequence[Row]) -> list[TableBlock]:
+    """What there is to show of a table: the comparison, and below it task by task, where tasks are told apart."""
+    return [comparison_table(table, rows), *([tasks_table(table, rows)] if table.tasks else [])]
+
+
 def comparison_table(table: ResultTable, rows: Sequence[Row]) -> TableBlock:
     """A table of the paper: our results where there are rows, the published numbers in brackets beside them."""
     lines: list[list[object]] = []
     for dataset, published in table.published.items():
         for limit in SPECS[dataset].step_limits:
             compared = limit == SPECS[dataset].reference_limit  # that of the published numbers
-            cells = [
-                _cell(rows_of(table, column, dataset, rows, limit), published.get(column) if compared else None)
-                for column in table.columns
-            ]
+            cells = []
+            for column in table.columns:
+                own = rows_of(table, column, dataset, rows, limit)
+                averaged = [row for row in own if row["task"] in (table.published_tasks or (row["task"],))]
+                cells.append(_cell(averaged, published.get(column) if compared else None))
             if any(str(cell) for cell in cells):
                 lines.append([dataset, str(limit), *cells])
     return TableBlock(["dataset", "steps", *table.columns], lines)
+
+
+def tasks_table(table: ResultTable, rows: Sequence[Row]) -> TableBlock:
+    """Success by task, with the share of episodes that failed for each cause but time, at the largest step limit."""
+    lines: list[list[object]] = []
+    for dataset in table.published:
+        limit = SPECS[dataset].step_limits[-1]
+        for column in table.columns:
+            own = rows_of(table, column, dataset, rows, limit)
+            cells = [_with_failures([row for row in own if row["task"] == task]) for task in table.tasks]
+            if any(cells):
+                lines.append([dataset, str(limit), column, *cells])
+    return TableBlock(["dataset", "steps", "method", *table.tasks.values()], lines)
+
+
+def _with_failures(rows: Sequence[Row]) -> str:
+    """The success rate in per cent, then each cause of failure but time with its share of the episodes."""
+    if not rows:
+        return ""
+    episodes, failures = sum(row["episodes"] for row in rows), Counter[str]()
+    for row in rows:
+        failures.update(row["failures"])
+    shares = [f"{cause} {100 * n / episodes:.0f}" for cause, n in failures.items() if cause != OUT_OF_TIME]
+    return ", ".join([f"{100 * sum(row['successes'] for row in rows) / episodes:.0f}", *shares])
 
 
 def rows_of(table: ResultTable, column: str, dataset: str, rows: Sequence[Row], limit: int | None = None) -> list[Row]:

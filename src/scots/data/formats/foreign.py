@@ -177,7 +177,8 @@ def _useless(values: Array | None) -> str | None:
     if missing > _MOSTLY:
         return "empty" if missing == 1 else f"{100 * missing:.0f} % missing"
     # An epoch or a code: in float32 such numbers are only good to eight units or worse.
-    return "numbers above 100 million" if len(values) and np.nanmin(np.abs(values)) >= _HUGE else None
+    finite = values[np.isfinite(values)]  # a ray of a scan may be infinite in every row
+    return "numbers above 100 million" if len(finite) and np.abs(finite).min() >= _HUGE else None
 
 
 # ------------------------------------------------------------------------------------------------------------- roles

@@ -1,0 +1,171 @@
+"""From scans to states, measured on held-out logs of the robot: which beta, and how much alike far places look.
+
+    python benchmarks/scans.py beta navigation-corridor-v0 --png reconstructions.png --keep results/scans.jsonl
+    python benchmarks/scans.py places navigation-corridor-latent-v0 navigation-corridor-pose-v0
+
+beta: an encoder is trained for each value. A latent is active if its mean varies over scans (variance above 0.01); the
+reconstruction is -log p(image | mean) in nats and the share of pixels on the wrong side. places: of the ten nearest
+states of other episodes, each column in its standard deviations, how many are farther away than two metres.
+"""
+
+import argparse
+import json
+import time
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import torch
+from torch.nn import functional
+
+from scots.augmenters.embedding import RawState
+from scots.core.files import append_rows
+from scots.core.versions import code_version, now
+from scots.data import formats
+from scots.data.scans import ScanColumns
+from scots.data.shards import validation_path
+from scots.data.trajectories import Array, Trajectories
+from scots.datasets import load
+from scots.datasets.collect import collect
+from scots.datasets.encoding import SMOKE, train_scan_encoder
+from scots.datasets.loading import data_path
+from scots.datasets.specs import SPECS
+from scots.envs.navigation import SCAN
+from scots.models.cache import model_folder
+from scots.models.scan_encoder import ScanEncoder, ScanEncoderConfig
+from scots.reporting.maps import save_figure
+
+BETAS = (0.25, 1.0, 4.0, 16.0, 64.0)
+ACTIVE = 0.01  # variance of the mean of an active latent
+NEIGHBOURS, FAR = 10, 2.0  # metres
+PLACES = 2000  # states whose neighbours are looked at
+SHOWN = 8  # scans in the picture
+HELD_OUT = 5000
+
+
+def encoder_of(logs: Trajectories, beta: float, changes: dict[str, Any]) -> ScanEncoder:
+    """The encoder of a beta, from the cache or trained now."""
+    config, columns = ScanEncoderConfig().replace_all({**changes, "beta": beta}), ScanColumns.named(logs.meta, SCAN)
+    folder = model_folder(ScanEncoder, config, logs.fingerprint(), 0)
+    return train_scan_encoder(logs, config, columns, folder)
+
+
+@torch.inference_mode()
+def measure(encoder: ScanEncoder, scans: Array) -> dict[str, float]:
+    """Active latents and quality of the reconstruction from the mean, on scans (N, R)."""
+    images = torch.from_numpy(encoder.images(scans))
+    mean, log_variance = encoder.posterior(images)
+    decoded = encoder.decoder(mean)
+    nats = functional.binary_cross_entropy_with_logits(decoded, images, reduction="sum") / len(images)
+    return {
+        "active": int((mean.var(0) > ACTIVE).sum()),
+        "nats": round(float(nats), 1),
+        "wrong_pixels": round(float(((decoded > 0) != (images > 0.5)).float().mean()), 5),
+        "posterior_deviation": round(float((log_variance / 2).exp().mean()), 4),
+    }
+
+
+def study_betas(
+    logs: Trajectories, held_out: Trajectories, changes: dict[str, Any], png: Path | None
+) -> list[dict[str, Any]]:
+    """A row for every beta, and a picture of scans with what is left of them."""
+    columns = ScanColumns.named(logs.meta, SCAN)
+    rng = np.random.default_rng(0)
+    rows = rng.permutation(held_out.rows)[:HELD_OUT]
+    scans = columns.scans(held_out.observations[np.sort(rows)])
+    found, encoders = [], {}
+    for beta in BETAS:
+        begin = time.process_time()
+        encoders[beta] = encoder_of(logs, beta, changes)
+        minutes = round((time.process_time() - begin) / 60, 2)
+        steps = encoders[beta].config.training.steps
+        found.append(
+            {"study": "beta", "beta": beta, "steps": steps, "minutes": minutes, **measure(encoders[beta], scans)}
+        )
+    if png:
+        save_figure(reconstructions(encoders, scans[:: max(1, len(scans) // SHOWN)][:SHOWN]), png)
+    return found
+
+
+def reconstructions(encoders: dict[float, ScanEncoder], scans: Array) -> Any:
+    """Scans in the first row, and below what each encoder makes of them."""
+    from matplotlib.figure import Figure
+
+    images = {"scan": next(iter(encoders.values())).images(scans)[:, 0]}
+    images |= {f"beta {beta:g}": encoder.decode(encoder.encode(scans)) for beta, encoder in encoders.items()}
+    figure = Figure(figsize=(1.5 * len(scans), 1.55 * len(images)), layout="constrained")
+    panels = figure.subplots(len(images), len(scans), squeeze=False)
+    for line, (label, row) in zip(panels, images.items(), strict=True):
+        line[0].set_ylabel(label)
+        for axes, image in zip(line, row, strict=True):
+            axes.imshow(image, origin="lower", cmap="gray_r", vmin=0, vmax=1)
+            axes.set_xticks([])
+            axes.set_yticks([])
+    return figure
+
+
+def look_alikes(data: Trajectories) -> dict[str, float]:
+    """How far away the states are that look most alike."""
+    assert data.qpos is not None
+    rng, states = np.random.default_rng(0), RawState(data).encode(data.observations)
+    chosen, far, gaps = rng.integers(data.rows, size=PLACES), [], []
+    episodes = data.episode_of(np.arange(data.rows))
+    for row in chosen:
+        distance = np.square(states - states[row]).sum(axis=1)
+        distance[episodes == episodes[row]] = np.inf
+        near = np.argpartition(distance, NEIGHBOURS)[:NEIGHBOURS]
+        gap = np.linalg.norm(data.qpos[near] - data.qpos[row], axis=1)
+        far.append(float((gap > FAR).mean()))
+        gaps.append(float(np.median(gap)))
+    return {"far": round(float(np.mean(far)), 4), "median_metres": round(float(np.median(gaps)), 3)}
+
+
+def small_logs(folder: Path) -> tuple[Trajectories, Trajectories]:
+    """A few episodes, only to see that it runs."""
+    collection = SPECS["navigation-corridor-v0"].collection
+    assert collection is not None
+    path = collect(collection.resized(4), folder / "logs.npz", workers=1)
+    return formats.read(path), formats.read(validation_path(path))
+
+
+def smoke() -> list[dict[str, Any]]:
+    with TemporaryDirectory() as folder:
+        logs, held_out = small_logs(Path(folder))
+        found = study_betas(logs, held_out, SMOKE, None)
+        positions = logs.positions
+        own = replace(
+            logs, observations=positions, qpos=positions, meta=replace(logs.meta, columns=(), position=(), angles=())
+        )
+        return [*found, {"study": "places", "dataset": "positions", **look_alikes(own)}]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--smoke", action="store_true", help="the same at a tiny size, only to see that it runs")
+    parser.add_argument("study", nargs="?", choices=("beta", "places"))
+    parser.add_argument("datasets", nargs="*")
+    parser.add_argument("--steps", type=int, help="steps of training of each encoder")
+    parser.add_argument("--png", type=Path)
+    parser.add_argument("--keep", type=Path, help="add the rows to this JSONL file")
+    options = parser.parse_args()
+    if options.smoke:
+        rows = smoke()
+    elif options.study == "beta":
+        [dataset] = options.datasets
+        path = Path(dataset) if Path(dataset).exists() else data_path(dataset)
+        logs, held_out = load(path), formats.read(validation_path(path))
+        changes = {"training.steps": options.steps} if options.steps else {}
+        rows = [{"dataset": dataset, **row} for row in study_betas(logs, held_out, changes, options.png)]
+    else:
+        rows = [{"study": "places", "dataset": name, **look_alikes(load(name))} for name in options.datasets]
+    rows = [{**row, "commit": code_version(), "date": now()} for row in rows]
+    for row in rows:
+        print(json.dumps(row))
+    if options.keep:
+        append_rows(options.keep, rows)
+
+
+if __name__ == "__main__":
+    main()
