@@ -27,6 +27,7 @@ from scots.datasets import load, specs
 from scots.datasets.loading import data_path
 from scots.datasets.specs import SPECS
 from scots.envs.maze import load_maze
+from scots.reporting import plots
 
 NOT_RUN = {
     "make demo": "a quarter of an hour; test_demo.py runs it with hardly any training",
@@ -78,8 +79,10 @@ def mirror(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture
 def _small(mirror: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An empty folder and home, and datasets of a few episodes."""
+    """An empty folder and home, datasets of a few episodes, and one process: starting more would take longest."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("os.cpu_count", lambda: 1)
+    monkeypatch.setattr(plots, "LATENTS", 60)  # t-SNE takes its time
     environment = {"SCOTS_HOME": "home", "SCOTS_PROFILE": "smoke", "SCOTS_MIRRORS": mirror, "HF_HOME": "hugging-face"}
     for name, value in {**environment, "no_proxy": "127.0.0.1"}.items():
         monkeypatch.setenv(name, value)
