@@ -18,6 +18,7 @@ extensions = [
 myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 3
 highlight_language = "none"  # of blocks that name none
+default_role = "literal"  # docstrings have code in single backticks
 
 autodoc_typehints = "signature"
 autodoc_member_order = "bysource"
