@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
-.PHONY: test check quick lint demo bench golden results clean
+.PHONY: test check quick lint demo docs figures bench golden results clean
 
 $(INSTALLED): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -27,6 +27,13 @@ lint:  ## formatting, lint, types
 
 demo: $(INSTALLED)  ## the whole line on a small maze: collect, stitch, train, evaluate, report
 	$(BIN)/python -m scots.demo runs/demo
+
+docs: $(INSTALLED)  ## the documentation site, in build/site; any warning or broken link fails. The tests build it too
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs build/site
+	@echo "open build/site/index.html"
+
+figures: $(INSTALLED)  ## the moving picture of the README and the pictures of the site's first page, by the models of the demo
+	$(BIN)/python -m scots.figures runs/demo docs/images
 
 bench: $(INSTALLED)  ## speed as ratios, each measured within one run; --smoke runs one of them in seconds
 	$(BIN)/python benchmarks/collection.py

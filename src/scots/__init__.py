@@ -6,14 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
-from scots.core.errors import BadInput as BadInput
-from scots.data.trajectories import GoalMix as GoalMix
-from scots.data.trajectories import Meta as Meta
-from scots.data.trajectories import Normalizer as Normalizer
-from scots.data.trajectories import Trajectories as Trajectories
-from scots.data.trajectories import concat as concat
-from scots.data.trajectories import sample_goals as sample_goals
-from scots.datasets import load as load
+from scots.core.errors import BadInput
+from scots.data.trajectories import GoalMix, Meta, Normalizer, Trajectories, concat, sample_goals
+from scots.datasets import load
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,6 +22,24 @@ if TYPE_CHECKING:
     from scots.experiments.planning import PlannedPath
     from scots.models.training import Model, OnStep
     from scots.reporting.quality import Quality
+
+__all__ = [
+    "BadInput",
+    "GoalMix",
+    "Meta",
+    "Normalizer",
+    "Trajectories",
+    "augment",
+    "concat",
+    "evaluate",
+    "load",
+    "load_model",
+    "plan",
+    "record",
+    "report",
+    "sample_goals",
+    "train",
+]
 
 
 def augment(

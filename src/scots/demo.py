@@ -63,12 +63,7 @@ _NEXT = (
 
 def main(folder: Path) -> int:
     """Collect, augment, train, evaluate, and write one page about it into the folder."""
-    os.environ["SCOTS_HOME"] = str(folder / "home")
-    source = DataStage(_COLLECTION.id, _COLLECTION)
-    if not source.is_done:
-        with record_time(source.folder):
-            source.run()
-    pipelines = {name: Pipeline(Run(_COLLECTION.id, recipe), _COLLECTION) for name, recipe in RECIPES.items()}
+    pipelines = demo_pipelines(folder)
     rows = {name: pipeline.rows() for name, pipeline in pipelines.items()}
     path = folder / "report.html"
     demo_document(pipelines, rows, folder).write_html(path)
@@ -76,6 +71,16 @@ def main(folder: Path) -> int:
         console.print(f"planner trained on the data {name}: {success_rate([row.to_dict() for row in own])} % success")
     console.print(f"the report is {path}", soft_wrap=True)
     return 0
+
+
+def demo_pipelines(folder: Path) -> dict[str, Pipeline]:
+    """The pipelines of both recipes, whose data is collected; all they make stays in the folder."""
+    os.environ["SCOTS_HOME"] = str(folder / "home")
+    source = DataStage(_COLLECTION.id, _COLLECTION)
+    if not source.is_done:
+        with record_time(source.folder):
+            source.run()
+    return {name: Pipeline(Run(_COLLECTION.id, recipe), _COLLECTION) for name, recipe in RECIPES.items()}
 
 
 # ----------------------------------------------------------------------------------------------------------- the page

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 from browser import needs_browser, seen_in_browser
+from pictures import frames_of, share_drawn
 
-from scots import demo
+from scots import demo, figures
 from scots.experiments.pipeline import EPISODES
 from scots.experiments.recipe import Recipe
 from scots.reporting import plots
@@ -78,3 +79,13 @@ def test_a_second_demo_continues_from_what_is_there(folder: Path, monkeypatch: p
     monkeypatch.setattr("scots.models.cache.fit", lambda *_, **__: pytest.fail("trained twice"))
     assert demo.main(folder) == 0
     assert (folder / "report.html").exists()
+
+
+def test_the_pictures_of_the_readme_are_drawn_by_its_models(folder: Path, tmp_path: Path):
+    assert figures.main(folder, tmp_path) == 0
+    moving = frames_of(tmp_path / "scots.gif")
+    assert len(moving) > 60
+    assert (tmp_path / "scots.gif").stat().st_size < 2_000_000
+    for name in ("recorded", "stitched-trajectory", "walked"):
+        (still,) = frames_of(tmp_path / f"{name}.png")
+        assert share_drawn(still) > 0.005

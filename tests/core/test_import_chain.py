@@ -20,7 +20,7 @@ CHAIN = [
     {"reporting"},
     {"arguments"},
     {"doctor", "demo", "data_commands", "plan_command"},
-    {"cli"},
+    {"cli", "figures"},
     {"__main__"},
 ]
 SIMULATORS = {"mujoco", "ogbench", "irsim", "stable_baselines3"}
