@@ -83,8 +83,9 @@ def _small(mirror: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("os.cpu_count", lambda: 1)
     monkeypatch.setattr(plots, "LATENTS", 60)  # t-SNE takes its time
-    environment = {"SCOTS_HOME": "home", "SCOTS_PROFILE": "smoke", "SCOTS_MIRRORS": mirror, "HF_HOME": "hugging-face"}
-    for name, value in {**environment, "no_proxy": "127.0.0.1"}.items():
+    homes = {"SCOTS_HOME": str(tmp_path / "home"), "HF_HOME": str(tmp_path / "hugging-face")}
+    others = {"SCOTS_PROFILE": "smoke", "SCOTS_MIRRORS": mirror, "no_proxy": "127.0.0.1"}
+    for name, value in {**homes, **others}.items():
         monkeypatch.setenv(name, value)
     for spec in list(SPECS.values()):
         if isinstance(spec.collection, specs.MazeCollection):
