@@ -32,12 +32,11 @@ from scots.data.shards import validation_path
 from scots.data.trajectories import Array, Meta, Trajectories
 from scots.datasets import load
 from scots.datasets.collect import collect
-from scots.datasets.encoding import SMOKE, train_scan_encoder
+from scots.datasets.encoding import SMOKE, encoder_folder, train_scan_encoder
 from scots.datasets.loading import data_path
 from scots.datasets.specs import SPECS
 from scots.envs.maze import maze_of
 from scots.envs.navigation import SCAN
-from scots.models.cache import model_folder
 from scots.models.scan_encoder import ScanEncoder, ScanEncoderConfig
 from scots.reporting.maps import draw_episodes, draw_maze, save_figure, spread_out
 
@@ -53,8 +52,7 @@ RECORDED, WAYS = 200, 6  # episodes and trajectories in the picture
 def encoder_of(logs: Trajectories, beta: float, changes: dict[str, Any]) -> ScanEncoder:
     """The encoder of a beta, from the cache or trained now."""
     config, columns = ScanEncoderConfig().replace_all({**changes, "beta": beta}), ScanColumns.named(logs.meta, SCAN)
-    folder = model_folder(ScanEncoder, config, logs.fingerprint(), 0)
-    return train_scan_encoder(logs, config, columns, folder)
+    return train_scan_encoder(logs, config, columns, encoder_folder(config, columns, logs.fingerprint()))
 
 
 @torch.inference_mode()

@@ -78,6 +78,11 @@ class ScanColumns(Config):
                 raise BadInput(f"no column {name!r} to keep; beside the scan there are {', '.join(others) or 'none'}")
         return cls(first, rays, tuple(meta.columns.index(name) for name in kept))
 
+    @property
+    def sizes(self) -> dict[str, int]:
+        """What an encoder needs to know of them."""
+        return {"first": self.first, "rays": self.rays}
+
     def scans(self, observations: Array) -> Array:
         """The ranges (N, R) of observations (N, O)."""
         return observations[:, self.first : self.first + self.rays]
