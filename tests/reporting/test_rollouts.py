@@ -20,7 +20,7 @@ from scots.datasets import toy
 from scots.datasets.specs import SPECS
 from scots.envs import tasks_of
 from scots.envs.base import Task
-from scots.envs.navigation import POSE
+from scots.envs.navigation import POSE, WORLDS
 from scots.evaluation import rollout as evaluation
 from scots.evaluation.control import GoalController, PlanFollowing, PointPolicy, SubgoalController
 from scots.evaluation.rollout import run_episodes
@@ -133,6 +133,8 @@ def test_a_robot_is_drawn_where_it_is_whatever_its_policy_sees():
         np.testing.assert_array_equal(seen[-1][1][number], rollout.episode.goal[:2] + 1)
         np.testing.assert_array_equal(path_of(axes), path[:, POSE][:, :2])
         assert any(isinstance(part, PolyCollection) for part in axes.collections)  # the walls
+        seen_points = max((line.get_xydata() for line in axes.lines), key=len)  # with noise of 5 cm
+        assert WORLDS["navigation-corridor-v0"].maze.clearance(seen_points).max() < 0.3
 
 
 def panels(figure: Figure) -> list[Axes]:
