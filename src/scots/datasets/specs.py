@@ -361,7 +361,7 @@ def navigation_spec(collection: NavigationCollection | EncodedScans) -> DatasetS
     return DatasetSpec(
         id=collection.id,
         columns=len(meta.columns),
-        episode_states=50,
+        episode_states=collection.states,
         environment=collection.environment,
         collection=collection,
         discount=0.995,
