@@ -1,11 +1,13 @@
-"""From scans to states, measured on held-out logs of the robot: which beta, and how much alike far places look.
+"""From scans to states, measured on logs of the robot: which beta, how alike far places look, and what that stitches.
 
     python benchmarks/scans.py beta navigation-corridor-v0 --png reconstructions.png --keep results/scans.jsonl
     python benchmarks/scans.py places navigation-corridor-latent-v0 navigation-corridor-pose-v0
+    python benchmarks/scans.py joins navigation-corridor-pose-v0 augmented.npz --png stitched.png
 
 beta: an encoder is trained for each value. A latent is active if its mean varies over scans (variance above 0.01); the
 reconstruction is -log p(image | mean) in nats and the share of pixels on the wrong side. places: of the ten nearest
-states of other episodes, each column in its standard deviations, how many are farther away than two metres.
+states of other episodes, each column in its standard deviations, how many are farther away than two metres. joins: how
+far apart the places are at which the two states of a join were recorded; the picture has the way of some trajectories.
 """
 
 import argparse
@@ -21,21 +23,22 @@ import torch
 from torch.nn import functional
 
 from scots.augmenters.embedding import RawState
+from scots.core.config import parse_changes
 from scots.core.files import append_rows
 from scots.core.versions import code_version, now
 from scots.data import formats
 from scots.data.scans import ScanColumns
 from scots.data.shards import validation_path
-from scots.data.trajectories import Array, Trajectories
+from scots.data.trajectories import Array, Meta, Trajectories
 from scots.datasets import load
 from scots.datasets.collect import collect
-from scots.datasets.encoding import SMOKE, train_scan_encoder
+from scots.datasets.encoding import SMOKE, encoder_folder, train_scan_encoder
 from scots.datasets.loading import data_path
 from scots.datasets.specs import SPECS
+from scots.envs.maze import maze_of
 from scots.envs.navigation import SCAN
-from scots.models.cache import model_folder
 from scots.models.scan_encoder import ScanEncoder, ScanEncoderConfig
-from scots.reporting.maps import save_figure
+from scots.reporting.maps import draw_episodes, draw_maze, save_figure, spread_out
 
 BETAS = (0.25, 1.0, 4.0, 16.0, 64.0)
 ACTIVE = 0.01  # variance of the mean of an active latent
@@ -43,13 +46,13 @@ NEIGHBOURS, FAR = 10, 2.0  # metres
 PLACES = 2000  # states whose neighbours are looked at
 SHOWN = 8  # scans in the picture
 HELD_OUT = 5000
+RECORDED, WAYS = 200, 6  # episodes and trajectories in the picture
 
 
 def encoder_of(logs: Trajectories, beta: float, changes: dict[str, Any]) -> ScanEncoder:
     """The encoder of a beta, from the cache or trained now."""
     config, columns = ScanEncoderConfig().replace_all({**changes, "beta": beta}), ScanColumns.named(logs.meta, SCAN)
-    folder = model_folder(ScanEncoder, config, logs.fingerprint(), 0)
-    return train_scan_encoder(logs, config, columns, folder)
+    return train_scan_encoder(logs, config, columns, encoder_folder(config, columns, logs.fingerprint()))
 
 
 @torch.inference_mode()
@@ -80,10 +83,9 @@ def study_betas(
         begin = time.process_time()
         encoders[beta] = encoder_of(logs, beta, changes)
         minutes = round((time.process_time() - begin) / 60, 2)
-        steps = encoders[beta].config.training.steps
-        found.append(
-            {"study": "beta", "beta": beta, "steps": steps, "minutes": minutes, **measure(encoders[beta], scans)}
-        )
+        training = encoders[beta].config.training
+        cost = {"steps": training.steps, "batch": training.batch_size, "minutes": minutes}
+        found.append({"study": "beta", "beta": beta, **cost, **measure(encoders[beta], scans)})
     if png:
         save_figure(reconstructions(encoders, scans[:: max(1, len(scans) // SHOWN)][:SHOWN]), png)
     return found
@@ -122,6 +124,47 @@ def look_alikes(data: Trajectories) -> dict[str, float]:
     return {"far": round(float(np.mean(far)), 4), "median_metres": round(float(np.median(gaps)), 3)}
 
 
+def joins(data: Trajectories, augmented: Trajectories, png: Path | None) -> dict[str, float]:
+    """How far the robot was carried at joins, by where the states on both sides were recorded."""
+    assert data.qpos is not None
+    assert augmented.source is not None
+    transitions = augmented.window_starts(2)
+    before, after = augmented.source[transitions], augmented.source[transitions + 1]
+    jumps = np.flatnonzero(after != before + 1)
+    gaps = np.linalg.norm(data.qpos[after[jumps]] - data.qpos[before[jumps]], axis=1)
+    if png:
+        save_figure(ways(data, augmented), png)
+    return {
+        "joins": len(gaps),
+        "far": round(float((gaps > FAR).mean()), 4),
+        "median_metres": round(float(np.median(gaps)), 3),
+    }
+
+
+def ways(data: Trajectories, augmented: Trajectories) -> Any:
+    """Recorded episodes, and some stitched trajectories by where their states were recorded, over the floor plan."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(13, 6), layout="constrained")
+    stitched = spread_out(augmented, WAYS)
+    for axes, shown, rows, title in zip(
+        figure.subplots(1, 2),
+        (spread_out(data, RECORDED), stitched),
+        (None, stitched.source),
+        (f"{RECORDED} recorded episodes", f"{WAYS} stitched trajectories"),
+        strict=True,
+    ):
+        assert data.qpos is not None
+        assert shown.qpos is not None or rows is not None
+        places = shown.qpos if rows is None else data.qpos[rows]
+        draw_maze(axes, maze_of(data.meta))
+        draw_episodes(axes, replace(shown, observations=places, meta=Meta()), (0, 1))
+        axes.set_aspect("equal")
+        axes.set_title(title)
+    figure.suptitle(data.meta.dataset)
+    return figure
+
+
 def small_logs(folder: Path) -> tuple[Trajectories, Trajectories]:
     """A few episodes, only to see that it runs."""
     collection = SPECS["navigation-corridor-v0"].collection
@@ -138,15 +181,18 @@ def smoke() -> list[dict[str, Any]]:
         own = replace(
             logs, observations=positions, qpos=positions, meta=replace(logs.meta, columns=(), position=(), angles=())
         )
-        return [*found, {"study": "places", "dataset": "positions", **look_alikes(own)}]
+        source = np.concatenate([np.arange(*own.offsets[[episode, episode + 1]]) for episode in (0, 2)])
+        stitched = Trajectories(positions[source], np.array([0, len(source)]), source=source)
+        measured = {"places": look_alikes(own), "joins": joins(own, stitched, None)}
+        return [*found, *({"study": study, "dataset": "positions", **row} for study, row in measured.items())]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--smoke", action="store_true", help="the same at a tiny size, only to see that it runs")
-    parser.add_argument("study", nargs="?", choices=("beta", "places"))
+    parser.add_argument("study", nargs="?", choices=("beta", "places", "joins"))
     parser.add_argument("datasets", nargs="*")
-    parser.add_argument("--steps", type=int, help="steps of training of each encoder")
+    parser.add_argument("--set", nargs="*", default=(), help="settings of the encoders: PATH=VALUE")
     parser.add_argument("--png", type=Path)
     parser.add_argument("--keep", type=Path, help="add the rows to this JSONL file")
     options = parser.parse_args()
@@ -156,8 +202,11 @@ def main() -> None:
         [dataset] = options.datasets
         path = Path(dataset) if Path(dataset).exists() else data_path(dataset)
         logs, held_out = load(path), formats.read(validation_path(path))
-        changes = {"training.steps": options.steps} if options.steps else {}
-        rows = [{"dataset": dataset, **row} for row in study_betas(logs, held_out, changes, options.png)]
+        studied = study_betas(logs, held_out, parse_changes(options.set), options.png)
+        rows = [{"dataset": logs.meta.dataset, "scans": logs.rows, **row} for row in studied]
+    elif options.study == "joins":
+        name, augmented = options.datasets
+        rows = [{"study": "joins", "dataset": name, **joins(load(name), formats.read(Path(augmented)), options.png)}]
     else:
         rows = [{"study": "places", "dataset": name, **look_alikes(load(name))} for name in options.datasets]
     rows = [{**row, "commit": code_version(), "date": now()} for row in rows]

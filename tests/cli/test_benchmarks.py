@@ -75,6 +75,7 @@ PROMISED = {
             for beta in ("0.25", "1.0", "4.0", "16.0", "64.0")
         ),
         r'"study": "places", .*"far": [01]\.\d+, "median_metres": \d+\.\d+',
+        r'"study": "joins", .*"joins": 1, "far": [01]\.\d+, "median_metres": \d+\.\d+',
     ],
     "refinement": [r"whole segments [\d,]+ states/s .*, local windows [\d,]+ states/s .*: ratio \d+\.\d \(target 3\)"],
     "joins": [

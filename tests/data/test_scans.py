@@ -1,12 +1,13 @@
 """Occupancy images of scans whose images are known, and which columns of a log are a scan."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from scots.core.errors import BadInput
-from scots.data.scans import PIXELS, ScanColumns, ScanGeometry
+from scots.data.scans import ENCODED, PIXELS, ScanColumns, ScanGeometry, has_latent_position
 from scots.data.trajectories import Meta
 
 RAYS = 512
@@ -98,3 +99,12 @@ def test_columns_that_are_not_there_are_named():
         ScanColumns.named(META, "ranges", ("heading",))
     with pytest.raises(BadInput, match="have no names"):
         ScanColumns.named(Meta(), "ranges")
+
+
+def test_latents_are_no_place_on_a_map():
+    states = ScanColumns.named(META, "ranges", ("x", "y")).state_meta(META, 3)
+    encoded = replace(states, provenance=({"origin": ENCODED},))
+    assert not has_latent_position(states)
+    assert not has_latent_position(encoded)
+    assert has_latent_position(replace(encoded, position=(0, 1)))
+    assert has_latent_position(replace(encoded, position=()))

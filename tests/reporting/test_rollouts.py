@@ -10,16 +10,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 from matplotlib.axes import Axes
-from matplotlib.collections import LineCollection
+from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.figure import Figure
 from PIL import Image
 
 from scots.core.errors import BadInput
-from scots.data.trajectories import Array
+from scots.data.trajectories import Array, Meta
 from scots.datasets import toy
 from scots.datasets.specs import SPECS
 from scots.envs import tasks_of
 from scots.envs.base import Task
+from scots.envs.navigation import POSE, WORLDS
 from scots.evaluation import rollout as evaluation
 from scots.evaluation.control import GoalController, PlanFollowing, PointPolicy, SubgoalController
 from scots.evaluation.rollout import run_episodes
@@ -109,6 +110,31 @@ def test_without_a_planner_there_is_the_path_alone():
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["start", "goal"]
     for axes, rollout in zip(panels(figure), rollouts, strict=True):
         np.testing.assert_array_equal(path_of(axes), rollout.episode.observations)
+
+
+def test_a_robot_is_drawn_where_it_is_whatever_its_policy_sees():
+    """States of two columns are made of observations and goals; the path is that of the robot, over the floor plan."""
+    meta, seen = Meta("navigation-corridor-latent-v0", "navigation-corridor-v0"), []
+
+    class Turn:
+        def act(self, observations: Array, goals: Array, rng: np.random.Generator) -> Array:
+            seen.append((observations, goals))
+            return np.tile([0.0, 1.0], (len(observations), 1))
+
+    def encode(observations: Array) -> Array:
+        return observations[:, :2] + 1
+
+    rollouts = record(GoalController(Turn()), meta, tasks_of(meta)[:2], max_steps=4, encode=encode)
+    figure = rollouts_figure(rollouts, meta)
+    assert [(states.shape, goals.shape) for states, goals in seen] == [((2, 2), (2, 2))] * 4
+    for number, (axes, rollout) in enumerate(zip(panels(figure), rollouts, strict=True)):
+        path = rollout.episode.observations
+        np.testing.assert_array_equal(seen[0][0][number], path[0, :2] + 1)
+        np.testing.assert_array_equal(seen[-1][1][number], rollout.episode.goal[:2] + 1)
+        np.testing.assert_array_equal(path_of(axes), path[:, POSE][:, :2])
+        assert any(isinstance(part, PolyCollection) for part in axes.collections)  # the walls
+        seen_points = max((line.get_xydata() for line in axes.lines), key=len)  # with noise of 5 cm
+        assert WORLDS["navigation-corridor-v0"].maze.clearance(seen_points).max() < 0.3
 
 
 def panels(figure: Figure) -> list[Axes]:

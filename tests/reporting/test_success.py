@@ -9,11 +9,12 @@ from result_rows import a_row_of
 from scots.datasets import toy
 from scots.datasets.specs import SPECS
 from scots.envs import tasks_of
+from scots.envs.navigation import DISTANCES
 from scots.evaluation import results
 from scots.evaluation.results import EvalResult, Subject
 from scots.evaluation.rollout import Episode
 from scots.experiments.tables import TABLES
-from scots.reporting.success import comparison_table, success_rate, success_table
+from scots.reporting.success import comparison_table, result_tables, success_rate, success_table
 
 
 def a_row(**changes: Any) -> EvalResult:
@@ -107,6 +108,26 @@ def test_the_table_of_locomotion_has_the_papers_numbers_beside_ours():
             recipe = table.recipe(column, dataset, "laptop")
             assert (recipe.augmenter, recipe.planner, recipe.agent) == (augmenter, "diffuser", None)
             assert recipe.resolve(SPECS[dataset], "laptop").following.replan_every == 1
+
+
+def test_the_table_of_navigation_averages_far_goals_and_shows_all_distances():
+    table, dataset = TABLES["navigation"], "navigation-corridor-pose-v0"
+    assert table.published[dataset] == {"HIQL": "0±0", "HIQL+SCoTS": "31±5"}
+    assert table.published["navigation-building-latent-v0"] == {"HIQL": "27±7", "HIQL+SCoTS": "53±4"}
+    for (low, high), label in zip(DISTANCES, table.tasks.values(), strict=True):
+        assert label.startswith(f"{low} m and more" if high == DISTANCES[-1][1] else f"{low} to {high} m")
+    outcomes = {1: 50, 2: 30, 3: 20, 4: 10}
+    failed = {"collision": 5, "out of time": 15}
+    rows = [
+        a_row_of("navigation", "HIQL+SCoTS", dataset, task=task, successes=successes, failures=failed)
+        for task, successes in outcomes.items()
+    ]
+    comparison, by_task = result_tables(table, rows)
+    assert "**40.0 [" in comparison.markdown()  # of tasks 2 to 4
+    assert by_task.rows == [
+        [dataset, "1000", "HIQL+SCoTS", "100, collision 10", "60, collision 10", "40, collision 10", "20, collision 10"]
+    ]
+    assert len(result_tables(TABLES["planning"], [])) == 1
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from scots.data.trajectories import Array, Meta
 
 ENCODED = "scans encoded here"
 """Origin of states that were made of scans; the provenance says by which encoder."""
+_LATENT = "latent_"
 PIXELS = 64  # sides of an image
 _FEWEST_RAYS = 8  # of a scan that an image can be made of
 
@@ -77,6 +78,11 @@ class ScanColumns(Config):
                 raise BadInput(f"no column {name!r} to keep; beside the scan there are {', '.join(others) or 'none'}")
         return cls(first, rays, tuple(meta.columns.index(name) for name in kept))
 
+    @property
+    def sizes(self) -> dict[str, int]:
+        """What an encoder needs to know of them."""
+        return {"first": self.first, "rays": self.rays}
+
     def scans(self, observations: Array) -> Array:
         """The ranges (N, R) of observations (N, O)."""
         return observations[:, self.first : self.first + self.rays]
@@ -90,7 +96,7 @@ class ScanColumns(Config):
         periods = dict(meta.angles)
         return replace(
             meta,
-            columns=(*(f"latent_{n}" for n in range(latents)), *(meta.columns[column] for column in self.kept)),
+            columns=(*(f"{_LATENT}{n}" for n in range(latents)), *(meta.columns[column] for column in self.kept)),
             position=tuple(range(latents, latents + len(self.kept[:2]))),
             angles=tuple((latents + n, periods[c]) for n, c in enumerate(self.kept) if c in periods),
         )
@@ -99,6 +105,13 @@ class ScanColumns(Config):
 def encoding_step(meta: Meta) -> dict[str, Any] | None:
     """The provenance entry that says how scans were encoded; None for data that has no encoded scans."""
     return next((step for step in meta.provenance if step.get("origin") == ENCODED), None)
+
+
+def has_latent_position(meta: Meta) -> bool:
+    """Whether latents of scans stand for the position: they are no place on a map."""
+    return encoding_step(meta) is not None and any(
+        meta.columns[column].startswith(_LATENT) for column in meta.position or (0,)
+    )
 
 
 _HINT = f"at least {_FEWEST_RAYS} are needed; name the scan with --scan PREFIX"

@@ -98,12 +98,16 @@ def train_scan_encoder(
     data: Trajectories, config: ScanEncoderConfig, columns: ScanColumns, folder: Path
 ) -> ScanEncoder:
     """The scan encoder of these settings in a folder; if need be, trained there on the scans of the data."""
-    sizes = {"first": columns.first, "rays": columns.rays}
     with locked(folder):
         if is_trained(folder):
             return ScanEncoder.load(folder)
         with record_time(folder):
-            return train(ScanEncoder, config, data, _SEED, folder, "scan encoder", sizes=sizes)
+            return train(ScanEncoder, config, data, _SEED, folder, "scan encoder", sizes=columns.sizes)
+
+
+def encoder_folder(config: ScanEncoderConfig, columns: ScanColumns, data_key: str) -> Path:
+    """Where the scan encoder of these settings is or will be, for data of this key."""
+    return model_folder(ScanEncoder, config, data_key, _SEED, columns.sizes)
 
 
 def encode_logs(
@@ -118,7 +122,7 @@ def encode_logs(
     """
     columns, config = ScanColumns.named(data.meta, scan, kept), ScanEncoderConfig().replace_all(changes or {})
     _check_finite(data, columns)
-    folder = model_folder(ScanEncoder, config, data.fingerprint(), _SEED)
+    folder = encoder_folder(config, columns, data.fingerprint())
     encoding = StateEncoding(train_scan_encoder(data, config, columns, folder), columns)
     step = _provenance(config, columns, folder, "scots data encode")
     return encoding.encode_data(data, (*data.meta.provenance, step))
@@ -193,4 +197,4 @@ class EncodingJob(CollectionJob):
 
     @property
     def _encoder_folder(self) -> Path:
-        return model_folder(ScanEncoder, self._config, self._logs_key, _SEED)
+        return encoder_folder(self._config, self.spec.columns, self._logs_key)

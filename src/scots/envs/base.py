@@ -72,6 +72,11 @@ class Environment(ABC):
         return observations[:, list(meta.position[:2])]
 
     @classmethod
+    def points_seen(cls, observation: Array) -> Array:
+        """What sensors see at an observation (O,), as points on the map (n, 2); none where there is no such sensor."""
+        return np.empty((0, 2))
+
+    @classmethod
     def cause_of_failure(cls, meta: Meta, observations: Array, plan: Array | None) -> str:
         """Why an episode failed, by its last observations (T, O) and the plan (N, P) that it followed, if any."""
         return OUT_OF_TIME

@@ -20,7 +20,7 @@ import numpy as np
 from scots.core.errors import BadInput, require
 from scots.data.trajectories import Array, Meta
 from scots.envs.base import OUT_OF_TIME, Environment, Step, Task
-from scots.envs.lidar import cast_rays, wall_segments
+from scots.envs.lidar import cast_rays, ray_directions, wall_segments
 from scots.envs.maze import FLOOR_PLANS, NEIGHBOURS, Cell, Maze
 
 RAYS, LONGEST_RANGE = 512, 25.0  # of a scan, all around; metres
@@ -105,6 +105,13 @@ class Navigation(Environment):
     def positions(cls, meta: Meta, observations: Array) -> Array:
         """Where the robot is, whatever it believes: (N, O) -> (N, 2)."""
         return observations[:, POSE][:, :2]
+
+    @classmethod
+    def points_seen(cls, observation: Array) -> Array:
+        """Where the rays of a scan end that meet something (n, 2)."""
+        ranges, (x, y, yaw) = observation[:RAYS, None], observation[POSE]
+        ends = np.array([x, y]) + ranges * ray_directions(yaw, RAYS)
+        return ends[ranges[:, 0] < LONGEST_RANGE]
 
     @classmethod
     def cause_of_failure(cls, meta: Meta, observations: Array, plan: Array | None) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 
 from scots.core.errors import BadInput
 from scots.core.files import atomic, check_output
+from scots.data.scans import has_latent_position
 from scots.data.trajectories import Array, Trajectories
 from scots.envs.maze import Maze, maze_of
 
@@ -34,7 +35,7 @@ def dataset_figure(data: Trajectories, columns: tuple[int, ...], name: str = "")
     draw_episodes(right, chosen, columns)
     right.set_title(f"{len(chosen)} episodes, dots where they start", fontsize=11)
     for axes in (left, right):
-        draw_maze(axes, maze_of(data.meta))
+        draw_maze(axes, None if has_latent_position(data.meta) else maze_of(data.meta))
         label_axes(axes, data, columns)
     figure.suptitle(f"{data.meta.dataset or name}: {len(data):,} episodes, {data.rows:,} states", fontsize=13)
     return figure

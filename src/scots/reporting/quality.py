@@ -15,6 +15,7 @@ from scots.augmenters.rewards import RewardModel
 from scots.augmenters.scots import stitched_by
 from scots.core.config import Config, Seeds
 from scots.data.inspection import position_columns
+from scots.data.scans import has_latent_position
 from scots.data.trajectories import Normalizer, Trajectories
 from scots.datasets import data_path, load
 from scots.envs.maze import Maze, maze_of
@@ -167,8 +168,9 @@ def with_position(data: Trajectories, aug: Trajectories) -> Trajectories:
 
 
 def known_maze(data: Trajectories) -> Maze | None:
-    """The maze of a dataset, if it also has two position columns."""
-    return maze_of(data.meta) if len(data.meta.position) == 2 else None
+    """The maze of a dataset, if it also has two position columns that are places in it."""
+    is_place = len(data.meta.position) == 2 and not has_latent_position(data.meta)
+    return maze_of(data.meta) if is_place else None
 
 
 def _summary(

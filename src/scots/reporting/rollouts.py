@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 FRAMES = 60  # of a video, at most: longer episodes skip steps
 _COLUMNS = 3  # panels in a row
-_PLAN, _SUBGOAL, _GOAL = "#2e6f95", "#f2c14e", "#d1495b"
+_PLAN, _SUBGOAL, _GOAL, _SEEN = "#2e6f95", "#f2c14e", "#d1495b", "#2a9d8f"
 _TIME = "plasma"  # colours of the path taken, from the first step to the last
 _DOTS = 40  # drawn on a plan, at most: some plans have a waypoint for every step
 _FRAMES_PER_SECOND = 12
@@ -129,15 +129,16 @@ class _Artists:
     def __init__(self, axes: Axes, rollout: Rollout, meta: Meta, longest: int, dot: float) -> None:
         assert rollout.episode.observations is not None
         assert rollout.episode.goal is not None
-        shown = environment_class(meta)
-        self._positions = shown.positions(meta, rollout.episode.observations)
-        [goal] = shown.positions(meta, rollout.episode.goal[None])
+        self._environment, self._observations = environment_class(meta), rollout.episode.observations
+        self._positions = self._environment.positions(meta, self._observations)
+        [goal] = self._environment.positions(meta, rollout.episode.goal[None])
         planned = bool(rollout.plans)
         self._plan = axes.plot([], [], "-o", color=_PLAN, markersize=3.2, linewidth=0.9, zorder=3)[0]
         self._plan.set_label("plan" if planned else "")
         self._subgoals = axes.plot([], [], "o", color=_SUBGOAL, markeredgecolor=INK, markeredgewidth=0.4, zorder=5)[0]
         self._subgoals.set(label="subgoal" if planned else "", markersize=dot)
         self.path = _path(axes, longest)
+        self._seen = axes.plot([], [], ".", color=_SEEN, markersize=2, zorder=2)[0]
         for position, shape, colour, size, label in (
             (self._positions[0], "o", "none", 8, "start"),
             (goal, "*", _GOAL, 14, "goal"),
@@ -157,10 +158,11 @@ class _Artists:
         self._subgoals.set_data(*subgoals.reshape(-1, 2).T)
 
     def show_path(self, step: int) -> None:
-        """Draw the path taken up to a step."""
+        """Draw the path taken up to a step, and what sensors see there."""
         positions = self._positions[: step + 1]
         self.path.set_segments(list(np.stack([positions[:-1], positions[1:]], axis=1)))
         self.path.set_array(np.arange(len(positions) - 1))
+        self._seen.set_data(*self._environment.points_seen(self._observations[step]).T)
 
 
 def _path(axes: Axes, longest: int) -> LineCollection:
