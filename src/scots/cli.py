@@ -12,6 +12,7 @@ import tyro
 from tyro.conf import OmitArgPrefixes, Positional, arg, subcommand
 
 from scots import __version__
+from scots.app_command import App
 from scots.arguments import (
     DataFile,
     Folder,
@@ -240,6 +241,8 @@ class Evaluate:
     """Draw one episode of every task from above: the plan, the subgoals and the path taken."""
     video: OptionalFile = None
     """Write a video of the same episodes: .gif, or .mp4 where ffmpeg is installed."""
+    rollouts: OptionalFile = None
+    """Write the same episodes for `scots app`; as rollouts.json in the planner's folder it finds them."""
 
     def run(self) -> None:
         """Print success per task, and keep the rows."""
@@ -250,6 +253,7 @@ class Evaluate:
         from scots.experiments.pipeline import EPISODES
         from scots.reporting import rollouts
         from scots.reporting.maps import save_figure
+        from scots.reporting.rollout_file import save_rollouts
         from scots.reporting.success import success_table
 
         if self.video:
@@ -266,12 +270,14 @@ class Evaluate:
         print(success_table(rows).text())
         if self.keep:
             append_rows(self.keep, [row.to_dict() for row in rows])
-        if self.png or self.video:
+        if self.png or self.video or self.rollouts:
             recorded = rollouts.record(subject.controller, subject.meta, tasks, max_steps=limits[-1], seed=self.seed)
         if self.png:
             save_figure(rollouts.rollouts_figure(recorded, subject.meta), self.png)
         if self.video:
             rollouts.write_video(recorded, subject.meta, self.video)
+        if self.rollouts:
+            save_rollouts(recorded, subject.meta, self.rollouts)
 
     def _changes(self) -> dict[str, Any]:
         from scots.core.config import parse_changes
@@ -335,6 +341,7 @@ Command = (
     | Annotated[Evaluate, subcommand("evaluate", prefix_name=False)]
     | Annotated[FillTable, subcommand("table", prefix_name=False)]
     | Annotated[Report, subcommand("report", prefix_name=False)]
+    | Annotated[App, subcommand("app", prefix_name=False)]
     | Annotated[Doctor, subcommand("doctor", prefix_name=False)]
 )
 

@@ -6,10 +6,12 @@ import os
 import sys
 from pathlib import Path
 
+from scots.app.run_folder import RunFolder
 from scots.core.console import console
 from scots.datasets.specs import maze_collection
 from scots.envs import tasks_of
 from scots.evaluation.results import EvalResult
+from scots.experiments.models import save_search_parts
 from scots.experiments.pipeline import DataStage, Pipeline, Run
 from scots.experiments.recipe import Recipe
 from scots.models.cache import record_time
@@ -18,6 +20,7 @@ from scots.reporting.maps import save_figure
 from scots.reporting.plots import write_figures
 from scots.reporting.quality import measure_quality
 from scots.reporting.quality_document import quality_facts
+from scots.reporting.rollout_file import save_rollouts
 from scots.reporting.rollouts import record, rollouts_figure
 from scots.reporting.success import success_rate
 
@@ -42,6 +45,7 @@ _NEXT = (
     "scots report YOUR_LOGS aug.npz --out report                  # and see how good that is",
     "scots table planning --dry-run                               # the paper's tables, and how long they take",
 )
+_ROLLOUTS = "rollouts.json"  # episodes of the planner that learned from stitched data
 
 
 def main(folder: Path) -> int:
@@ -55,10 +59,21 @@ def main(folder: Path) -> int:
     rows = {name: pipeline.rows() for name, pipeline in pipelines.items()}
     path = folder / "report.html"
     demo_document(pipelines, rows, folder).write_html(path)
+    _describe_run(pipelines["stitched"], folder)
     for name, own in rows.items():
         console.print(f"planner trained on the data {name}: {success_rate([row.to_dict() for row in own])} % success")
-    console.print(f"the report is {path}", soft_wrap=True)
+    console.print(f"the report is {path}; to play with it: scots app {folder}", soft_wrap=True)
     return 0
+
+
+def _describe_run(stitched: Pipeline, folder: Path) -> None:
+    """Say in run.json what `scots app` shows of this folder; plans are compared by parts that stitching left."""
+    assert stitched.planner is not None
+    assert stitched.augment is not None
+    save_search_parts(stitched.planner.folder, stitched.training_data)
+    paths = {"home": folder / "home", "data": stitched.augment.path, "planner": stitched.planner.folder}
+    inside = {name: str(path.resolve().relative_to(folder.resolve())) for name, path in paths.items()}
+    RunFolder(**inside, rollouts=_ROLLOUTS).save(folder)
 
 
 # ----------------------------------------------------------------------------------------------------------- the page
@@ -106,6 +121,8 @@ def _rollouts(pipelines: dict[str, Pipeline], folder: Path) -> list[Picture]:
         meta, path = pipeline.training_data.meta, folder / f"rollouts-{name.replace(' ', '-')}.png"
         recorded = record(pipeline.subject.controller, meta, tasks_of(meta), max_steps=1000, seed=0)
         save_figure(rollouts_figure(recorded, meta), path)
+        if name == "stitched":
+            save_rollouts(recorded, meta, folder / _ROLLOUTS)
         caption = "One episode of every task from above: the first plan, all subgoals, and the path taken."
         pictures.append(Picture(path, f"Planner trained on the data {name}", caption))
     return pictures

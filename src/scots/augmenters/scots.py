@@ -241,11 +241,7 @@ def train_encoder(data: Trajectories, config: ScotsConfig, seed: int) -> StateEn
 
 def prepare(data: Trajectories, config: ScotsConfig, seed: int) -> None:
     """Train the networks, embed every row and index the segments; what is in the cache is not made again."""
-    encoder = train_encoder(data, config, seed)
-    folder = segments_folder(config, data.fingerprint(), seed)
-    with locked(folder):
-        if not (folder / "index").exists():
-            _index(data, encoder, config.stitching, seed, folder)
+    prepare_segments(data, config, seed)
     if config.refine:
         sizes = config.refinement.sizes(config.stitching.segment)
         load_or_train(Stitcher, config.stitcher, data, seed, "stitcher", sizes)
@@ -255,6 +251,15 @@ def prepare(data: Trajectories, config: ScotsConfig, seed: int) -> None:
             load_or_train(RewardModel, config.inverse, data, seed, "rewards")
     if learns_termination(data):
         load_or_train(TerminationModel, config.inverse, data, seed, "termination")
+
+
+def prepare_segments(data: Trajectories, config: ScotsConfig, seed: int) -> None:
+    """What a walk needs and nothing else: train the encoder, embed every row and index the segments."""
+    encoder = train_encoder(data, config, seed)
+    folder = segments_folder(config, data.fingerprint(), seed)
+    with locked(folder):
+        if not (folder / "index").exists():
+            _index(data, encoder, config.stitching, seed, folder)
 
 
 def learns_termination(data: Trajectories) -> bool:

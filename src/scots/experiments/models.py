@@ -163,7 +163,7 @@ def train_model(
         if isinstance(model, PlannerModel):
             if model.needs_distances(config) and recorded is None and data.meta.augmentation is None:
                 recorded = data
-            _save_search_parts(folder, data, recorded, profile, seed)
+            save_search_parts(folder, data, recorded, profile, seed)
     return model
 
 
@@ -178,9 +178,14 @@ def _configured(name: str, data: Trajectories, profile: Profile, alone: bool) ->
     raise BadInput(f"{name!r} is neither a planner ({', '.join(PLANNERS)}) nor an agent ({', '.join(AGENTS)})")
 
 
-def _save_search_parts(
-    folder: Path, data: Trajectories, recorded: Trajectories | None, profile: Profile, seed: int
+def save_search_parts(
+    folder: Path,
+    data: Trajectories,
+    recorded: Trajectories | None = None,
+    profile: Profile = "laptop",
+    seed: int = 0,
 ) -> None:
+    """Save what plan search needs in the folder of a planner: made of the recorded data, or what stitching left."""
     stitched, augmentation = stitched_by(data.meta), data.meta.augmentation
     if recorded is not None:
         recorded = recorded.with_meta(position=data.meta.position, angles=data.meta.angles)  # as when it was augmented
