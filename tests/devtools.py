@@ -84,8 +84,12 @@ class Tab:
     def middle(self, selector: str) -> tuple[float, float]:
         """The middle of an element in the window, which is scrolled to it."""
         x, y = self.value(
-            f"(() => {{ const e = document.querySelector({json.dumps(selector)});"
-            " e.scrollIntoView({block: 'center'}); const b = e.getBoundingClientRect(); return [b.x + b.width / 2, b.y + b.height / 2] })()"
+            f"""(() => {{
+              const element = document.querySelector({json.dumps(selector)})
+              element.scrollIntoView({{ block: "center" }})
+              const box = element.getBoundingClientRect()
+              return [box.x + box.width / 2, box.y + box.height / 2]
+            }})()"""
         )
         return x, y
 

@@ -35,8 +35,8 @@ class App:
 
     def run(self) -> None:
         """Serve the page until interrupted, or write it."""
-        for module in ("fastapi", "uvicorn"):
-            require(module, "app")
+        require("fastapi", "app")
+        require("uvicorn", "app")
         from scots.app.export import write_page
         from scots.app.server import bind, serve
         from scots.app.session import Options, open_session
