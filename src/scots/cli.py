@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 import traceback
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 from tyro.conf import OmitArgPrefixes, Positional, arg, subcommand
@@ -32,6 +33,9 @@ from scots.data.choices import Choices
 from scots.data_commands import Data, DatasetName
 from scots.models.logs import Log, log_to
 from scots.plan_command import PlanPaths
+
+if TYPE_CHECKING:
+    from scots.reporting.augmentation import AugmentationSettings
 
 
 @dataclass(frozen=True)
@@ -151,12 +155,21 @@ class Report:
         found = measure_quality(data, aug)
         write_text(self.out / "report.json", found.to_json())
         pictures, page = write_figures(data, aug, found, self.out), self.out / "report.html"
-        document = quality_document(found, pictures, next_commands(self.data, self.aug, aug.meta), self.data)
+        commands = next_commands(self.data, self.aug, aug.meta)
+        document = quality_document(found, pictures, commands, self.data, self._made_by(found.augmentation))
         document.write_html(page)
         print(document.text())
         if self.keep:
             append_rows(self.keep, [quality_row(found)])
         print(f"report: {page}", file=sys.stderr)
+
+    def _made_by(self, settings: AugmentationSettings) -> list[str]:
+        """The commands that make the data and this report."""
+        from scots.reporting.augmentation import augment_command
+
+        augment = augment_command(self.data, settings, self.aug)
+        report = shlex.join(["scots", "report", self.data, self.aug, "--out", str(self.out)])
+        return [*([augment] if augment else []), report]
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from scots.app.run_folder import RunFolder
 from scots.core.console import console
+from scots.core.versions import code_version, now, package_versions
 from scots.datasets.specs import maze_collection
 from scots.envs import tasks_of
 from scots.evaluation.results import EvalResult
@@ -19,7 +20,7 @@ from scots.reporting.document import Commands, Document, Facts, Paragraph, Pictu
 from scots.reporting.maps import save_figure
 from scots.reporting.plots import write_figures
 from scots.reporting.quality import measure_quality
-from scots.reporting.quality_document import quality_facts
+from scots.reporting.quality_document import measured_here, quality_facts, verdict_finding
 from scots.reporting.rollout_file import save_rollouts
 from scots.reporting.rollouts import record, rollouts_figure
 from scots.reporting.success import success_rate
@@ -91,11 +92,14 @@ def demo_document(pipelines: dict[str, Pipeline], rows: dict[str, list[EvalResul
         "network, training steps and controller, one plan at a time, no search. All of it was made by the command that "
         "made this page, on the machine it ran on."
     )
+    versions = package_versions("torch", "faiss-cpu", "mujoco", "ogbench")
+    measured = measured_here(versions, now(), code_version())
     intro = Paragraph("The same with your own data, or the paper's tables in full:")
     sections = [
         Section("Does it help?", [_success_table(rows), *_rollouts(pipelines, folder)]),
-        Section("The data before and after", [Facts(quality_facts(found)), *pictures]),
+        Section("The data before and after", [verdict_finding(found.verdict), Facts(quality_facts(found)), *pictures]),
         Section("Where the time went", [_times(pipelines, rows)]),
+        Section("How it was made", [Commands([f"python -m scots.demo {folder}"]), Facts(measured)]),
         Section("Next", [intro, Commands(_NEXT)]),
     ]
     return Document("Short logs in, long plans out", lead, sections)
