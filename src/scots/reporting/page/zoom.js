@@ -9,7 +9,7 @@
   close.textContent = "✕";
   close.setAttribute("aria-label", "Close the picture");
   help.textContent = "Wheel, pinch or + and − zoom; drag or arrow keys move; Escape closes.";
-  dialog.append(close, image, help);
+  dialog.append(close, help);
   document.body.append(dialog);
 
   let [left, top, scale] = [0, 0, 1];
@@ -38,6 +38,7 @@
     button.addEventListener("click", () => {
       image.src = button.firstChild.src;
       image.alt = button.firstChild.alt;
+      close.after(image); // not before: a picture without a source counts as broken
       dialog.showModal();
       image.decode().then(showAll);
     });
