@@ -65,7 +65,9 @@ class Tab:
         """Go to a page in a window of this size."""
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=touch)
         self.call("Emulation.setTouchEmulationEnabled", enabled=touch)
-        self.call("Page.navigate", url=address)
+        for page in ("about:blank", address):  # a fresh page, also if only the part after # is another
+            self.call("Page.navigate", url=page)
+            self.wait(f"location.href !== 'about:blank' === {json.dumps(page != 'about:blank')}")
         self.wait("document.readyState === 'complete'")
 
     def value(self, expression: str) -> Any:

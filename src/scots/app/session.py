@@ -118,7 +118,7 @@ def open_session(name: str, options: Options) -> Session:
         stitched = stitched_by(planner.meta) if recorded is None else _stitched(recorded, options)
         return _Parts(name, planner.meta, recorded, stitched, planner, _saved(folder / ROLLOUTS)).session()
     data = load(name, **options.columns)
-    return _Parts(name, data.meta, data, _stitched(data, options), None, _episodes(data)).session()
+    return _Parts(name, data.meta, data, _stitched(data, options)).session()
 
 
 def _recorded_data(planner: PlannerModel) -> Trajectories | None:
@@ -152,13 +152,12 @@ class _Parts:
     meta: Meta
     data: Trajectories | None
     stitched: Stitched | None
-    planner: PlannerModel | None
-    rollouts: tuple[messages.Rollout, ...]
+    planner: PlannerModel | None = None
+    saved: tuple[messages.Rollout, ...] = ()  # recorded episodes of a planner
 
     def session(self) -> Session:
         """Put together what there is."""
-        if len(self.meta.position) < 2:
-            found = len(self.meta.position)
+        if (found := len(self.meta.position)) < 2:
             raise BadInput(
                 f"{self.name}: the page draws two position columns, found {found}; name them: --position x,y"
             )
@@ -184,6 +183,11 @@ class _Parts:
     def states(self) -> States | None:
         """Recorded states with their latents."""
         return self.explorer.states if self.explorer else self.plans.states() if self.plans else None
+
+    @cached_property
+    def rollouts(self) -> tuple[messages.Rollout, ...]:
+        """Episodes to watch: those of the planner, or else of the data."""
+        return self.saved or (() if self.data is None else _episodes(self.data))
 
     def scene(self) -> messages.Scene:
         """What is drawn before anything is asked."""

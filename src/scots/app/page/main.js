@@ -36,8 +36,15 @@ class Page {
       Object.entries(TABS).map(([name, Tab]) => [name, scene.missing[name] ? new MissingTab(this, name) : new Tab(this)]),
     );
     this.listenToTabs();
+    this.openNamed();
+    addEventListener("hashchange", () => this.openNamed());
+  }
+
+  // The tab after # in the address, or the first that has something to show.
+  openNamed() {
     const named = location.hash.slice(1);
-    this.open(named in TABS ? named : Object.keys(TABS).find((name) => !scene.missing[name]) ?? "distance");
+    const first = Object.keys(TABS).find((name) => !this.scene.missing[name]) ?? "distance";
+    this.open(named in TABS ? named : first);
   }
 
   element(id) {
@@ -92,7 +99,7 @@ class Page {
   }
 
   legend(scale, low = "", high = "") {
-    this.element("legend").hidden = !scale;
+    this.element("legend").style.visibility = scale ? "visible" : "hidden"; // it keeps its place: nothing jumps
     if (!scale) return;
     this.element("legend-low").textContent = low;
     this.element("legend-high").textContent = high;
@@ -177,6 +184,8 @@ class MissingTab {
   draw() {}
 }
 
-ask("scene").then((scene) => new Page(scene)).catch((error) => {
+let page = null; // for the browser's console
+
+ask("scene").then((scene) => { page = new Page(scene); }).catch((error) => {
   document.getElementById("status").textContent = error.message;
 });
