@@ -40,9 +40,8 @@ GLOSSARY = {
 """Term -> meaning, in a sentence or two. Plurals are found too."""
 
 _FORMS = {form.lower(): term for term in GLOSSARY for form in (term, f"{term}s")}
-_TERMS = re.compile(
-    rf"(?<![\w-])({'|'.join(map(re.escape, sorted(_FORMS, key=len, reverse=True)))})(?![\w-])", re.IGNORECASE
-)
+_ANY = "|".join(map(re.escape, sorted(_FORMS, key=len, reverse=True)))
+_TERMS = re.compile(rf"(?<![\w.=-])({_ANY})(?![\w=-]|\.\w)", re.IGNORECASE)  # not in the names of settings and files
 _PLAIN = ("code", "title", "button")  # elements whose text is left as it is
 
 
