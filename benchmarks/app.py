@@ -56,7 +56,10 @@ def server(run: Path) -> Iterator[tuple[str, int, int, Path]]:
             process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=file, text=True)
             try:
                 assert process.stdout is not None
-                found = next(match for line in process.stdout if (match := re.search(r"http://(.+):(\d+)/", line)))
+                lines = (re.search(r"http://(.+):(\d+)/", line) for line in process.stdout)
+                found = next((match for match in lines if match), None)
+                if found is None:
+                    raise SystemExit(f"the server did not start: {errors.read_text()}")
                 yield found[1], int(found[2]), process.pid, errors
             finally:
                 process.terminate()

@@ -30,7 +30,9 @@ class Page {
     this.map.setScene(scene);
     document.title = `${scene.title} · scots`;
     this.element("title").textContent = scene.title;
-    this.element("facts").textContent = [...scene.facts, `axes: ${scene.axes.join(", ")}`].join(" · ");
+    const facts = [...scene.facts, `axes: ${scene.axes.join(", ")}`];
+    if (RECORDED) facts.push("one file without a server: it has answers for the ringed places, and shows the nearest");
+    this.element("facts").textContent = facts.join(" · ");
     this.element("map").setAttribute("aria-label", `Map of ${scene.title}`);
     this.tabs = Object.fromEntries(
       Object.entries(TABS).map(([name, Tab]) => [name, scene.missing[name] ? new MissingTab(this, name) : new Tab(this)]),

@@ -84,6 +84,7 @@ class MapView {
     if (scene.walls) this.squares(scene.walls.centers, scene.walls.side, () => themeColour("wall"), true);
     if (!this.layer?.hidesStates) this.dots(scene.states, themeColour("state"), 1.2);
     this.layer?.draw(this);
+    for (const place of RECORDED?.places ?? []) this.ring(place);
     for (const mark of this.layer?.marks() ?? []) this.mark(mark);
     if (this.cross && document.activeElement === canvas) this.drawCross();
   }
@@ -127,6 +128,16 @@ class MapView {
     this.line([from, to], colour, 2);
     this.context.setLineDash([]);
     this.line([tips[0], to, tips[1]], colour, 2.5);
+  }
+
+  // A place that an exported page has answers for.
+  ring(point) {
+    const { context } = this;
+    context.beginPath();
+    context.arc(...this.toPixels(point), 6, 0, 2 * Math.PI);
+    context.strokeStyle = themeColour("ink");
+    context.lineWidth = 1.5;
+    context.stroke();
   }
 
   mark({ point, shape, colour, label }) {
