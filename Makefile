@@ -44,6 +44,7 @@ bench: $(INSTALLED)  ## speed as ratios, each measured within one run; --smoke r
 	$(BIN)/python benchmarks/evaluation.py
 	$(BIN)/python benchmarks/composition.py
 	$(BIN)/python benchmarks/navigation.py
+	$(BIN)/python benchmarks/app.py
 
 golden: $(INSTALLED)  ## record new golden values; say why in the commit
 	$(BIN)/python tests/golden/test_golden.py

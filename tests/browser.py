@@ -1,5 +1,6 @@
 """Pages as headless Chromium sees them."""
 
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -15,6 +16,13 @@ PROBE = """<script>addEventListener("load", () => {
   const width = document.documentElement.scrollWidth - document.documentElement.clientWidth
   document.body.append(`broken pictures: ${broken}, too wide by: ${width}`)
 })</script>"""
+
+
+def without_terms(html: str) -> str:
+    """A page without the explanations of its terms: only the words as they are read."""
+    return re.sub(
+        r'<span class="term" tabindex="0">(.*?)<span class="meaning" role="tooltip">.*?</span></span>', r"\1", html
+    )
 
 
 def browse(page: Path, *options: str) -> str:

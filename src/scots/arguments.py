@@ -78,6 +78,7 @@ class WritableFigure(Check):
 Seed = Annotated[int, Range(0, LARGEST_SEED)]
 Seeds = Annotated[tuple[int, ...], Range(0, LARGEST_SEED)]
 Workers = Annotated[int | None, Range(1, _MOST_WORKERS)]
+Port = Annotated[int, Range(0, 65535)]
 Count = Annotated[int, Range(1)]
 OptionalCount = Annotated[int | None, Range(1)]
 Folder = Annotated[Path, WritableFolder()]

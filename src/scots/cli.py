@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 import traceback
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 from tyro.conf import OmitArgPrefixes, Positional, arg, subcommand
 
 from scots import __version__
+from scots.app_command import App
 from scots.arguments import (
     DataFile,
     Folder,
@@ -31,6 +33,9 @@ from scots.data.choices import Choices
 from scots.data_commands import Data, DatasetName
 from scots.models.logs import Log, log_to
 from scots.plan_command import PlanPaths
+
+if TYPE_CHECKING:
+    from scots.reporting.augmentation import AugmentationSettings
 
 
 @dataclass(frozen=True)
@@ -150,12 +155,21 @@ class Report:
         found = measure_quality(data, aug)
         write_text(self.out / "report.json", found.to_json())
         pictures, page = write_figures(data, aug, found, self.out), self.out / "report.html"
-        document = quality_document(found, pictures, next_commands(self.data, self.aug, aug.meta), self.data)
+        commands = next_commands(self.data, self.aug, aug.meta)
+        document = quality_document(found, pictures, commands, self.data, self._made_by(found.augmentation))
         document.write_html(page)
         print(document.text())
         if self.keep:
             append_rows(self.keep, [quality_row(found)])
         print(f"report: {page}", file=sys.stderr)
+
+    def _made_by(self, settings: AugmentationSettings) -> list[str]:
+        """The commands that make the data and this report."""
+        from scots.reporting.augmentation import augment_command
+
+        augment = augment_command(self.data, settings, self.aug)
+        report = shlex.join(["scots", "report", self.data, self.aug, "--out", str(self.out)])
+        return [*([augment] if augment else []), report]
 
 
 @dataclass(frozen=True)
@@ -240,6 +254,8 @@ class Evaluate:
     """Draw one episode of every task from above: the plan, the subgoals and the path taken."""
     video: OptionalFile = None
     """Write a video of the same episodes: .gif, or .mp4 where ffmpeg is installed."""
+    rollouts: OptionalFile = None
+    """Write the same episodes for `scots app`; as rollouts.json in the planner's folder it finds them."""
 
     def run(self) -> None:
         """Print success per task, and keep the rows."""
@@ -250,6 +266,7 @@ class Evaluate:
         from scots.experiments.pipeline import EPISODES
         from scots.reporting import rollouts
         from scots.reporting.maps import save_figure
+        from scots.reporting.rollout_file import save_rollouts
         from scots.reporting.success import success_table
 
         if self.video:
@@ -266,13 +283,15 @@ class Evaluate:
         print(success_table(rows).text())
         if self.keep:
             append_rows(self.keep, [row.to_dict() for row in rows])
-        if self.png or self.video:
+        if self.png or self.video or self.rollouts:
             played: dict[str, Any] = {"max_steps": limits[-1], "seed": self.seed, "encode": subject.encode}
             recorded = rollouts.record(subject.controller, subject.meta, tasks, **played)
         if self.png:
             save_figure(rollouts.rollouts_figure(recorded, subject.meta), self.png)
         if self.video:
             rollouts.write_video(recorded, subject.meta, self.video)
+        if self.rollouts:
+            save_rollouts(recorded, subject.meta, self.rollouts)
 
     def _changes(self) -> dict[str, Any]:
         from scots.core.config import parse_changes
@@ -336,6 +355,7 @@ Command = (
     | Annotated[Evaluate, subcommand("evaluate", prefix_name=False)]
     | Annotated[FillTable, subcommand("table", prefix_name=False)]
     | Annotated[Report, subcommand("report", prefix_name=False)]
+    | Annotated[App, subcommand("app", prefix_name=False)]
     | Annotated[Doctor, subcommand("doctor", prefix_name=False)]
 )
 

@@ -11,12 +11,14 @@ from pathlib import Path
 
 import numpy as np
 
+from scots.app.run_folder import RunFolder
 from scots.core.console import console
+from scots.core.versions import code_version, now, package_versions
 from scots.datasets import load, streets
 from scots.datasets.specs import maze_collection
 from scots.envs import tasks_of
 from scots.evaluation.results import EvalResult
-from scots.experiments.models import augment, train_model
+from scots.experiments.models import augment, save_search_parts, train_model
 from scots.experiments.pipeline import DataStage, Pipeline, Run
 from scots.experiments.planning import plan, planner_of, search_parts
 from scots.experiments.recipe import Recipe
@@ -26,7 +28,8 @@ from scots.reporting.maps import save_figure
 from scots.reporting.plan_figure import plan_figure
 from scots.reporting.plots import write_figures
 from scots.reporting.quality import measure_quality
-from scots.reporting.quality_document import quality_facts
+from scots.reporting.quality_document import measured_here, quality_facts, verdict_finding
+from scots.reporting.rollout_file import save_rollouts
 from scots.reporting.rollouts import record, rollouts_figure
 from scots.reporting.success import success_rate
 
@@ -59,6 +62,7 @@ _NEXT = (
     "scots report YOUR_LOGS aug.npz --out report                  # and see how good that is",
     "scots table planning --dry-run                               # the paper's tables, and how long they take",
 )
+_ROLLOUTS = "rollouts.json"  # episodes of the planner that learned from stitched data
 
 
 def main(folder: Path) -> int:
@@ -67,9 +71,10 @@ def main(folder: Path) -> int:
     rows = {name: pipeline.rows() for name, pipeline in pipelines.items()}
     path = folder / "report.html"
     demo_document(pipelines, rows, folder).write_html(path)
+    _describe_run(pipelines["stitched"], folder)
     for name, own in rows.items():
         console.print(f"planner trained on the data {name}: {success_rate([row.to_dict() for row in own])} % success")
-    console.print(f"the report is {path}", soft_wrap=True)
+    console.print(f"the report is {path}; to play with it: scots app {folder}", soft_wrap=True)
     return 0
 
 
@@ -81,6 +86,16 @@ def demo_pipelines(folder: Path) -> dict[str, Pipeline]:
         with record_time(source.folder):
             source.run()
     return {name: Pipeline(Run(_COLLECTION.id, recipe), _COLLECTION) for name, recipe in RECIPES.items()}
+
+
+def _describe_run(stitched: Pipeline, folder: Path) -> None:
+    """Say in run.json what `scots app` shows of this folder; plans are compared by parts that stitching left."""
+    assert stitched.planner is not None
+    assert stitched.augment is not None
+    save_search_parts(stitched.planner.folder, stitched.training_data)
+    paths = {"home": folder / "home", "data": stitched.augment.path, "planner": stitched.planner.folder}
+    inside = {name: str(path.resolve().relative_to(folder.resolve())) for name, path in paths.items()}
+    RunFolder(**inside, rollouts=_ROLLOUTS).save(folder)
 
 
 # ----------------------------------------------------------------------------------------------------------- the page
@@ -98,12 +113,15 @@ def demo_document(pipelines: dict[str, Pipeline], rows: dict[str, list[EvalResul
         "network, training steps and controller, one plan at a time, no search. All of it was made by the command that "
         "made this page, on the machine it ran on."
     )
+    versions = package_versions("torch", "faiss-cpu", "mujoco", "ogbench")
+    measured = measured_here(versions, now(), code_version())
     intro = Paragraph("The same with your own data, or the paper's tables in full:")
     sections = [
         Section("Does it help?", [_success_table(rows), *_rollouts(pipelines, folder)]),
-        Section("The data before and after", [Facts(quality_facts(found)), *pictures]),
+        Section("The data before and after", [verdict_finding(found.verdict), Facts(quality_facts(found)), *pictures]),
         own_logs(folder),
         Section("Where the time went", [_times(pipelines, rows)]),
+        Section("How it was made", [Commands([f"python -m scots.demo {folder}"]), Facts(measured)]),
         Section("Next", [intro, Commands(_NEXT)]),
     ]
     return Document("Short logs in, long plans out", lead, sections)
@@ -159,6 +177,8 @@ def _rollouts(pipelines: dict[str, Pipeline], folder: Path) -> list[Picture]:
         meta, path = pipeline.subject.meta, folder / f"rollouts-{name.replace(' ', '-')}.png"
         recorded = record(pipeline.subject.controller, meta, tasks_of(meta), max_steps=1000, seed=0)
         save_figure(rollouts_figure(recorded, meta), path)
+        if name == "stitched":
+            save_rollouts(recorded, meta, folder / _ROLLOUTS)
         caption = "One episode of every task from above: the first plan, all subgoals, and the path taken."
         pictures.append(Picture(path, f"Planner trained on the data {name}", caption))
     return pictures

@@ -18,7 +18,7 @@ from rich.text import Text
 from scots import __version__
 from scots.core import files
 from scots.core.console import amount
-from scots.core.resources import available_memory, free_disk
+from scots.core.resources import available_memory, cores, free_disk
 from scots.datasets.loading import list_datasets
 from scots.envs.rendering import choose_gl_backend, is_headless
 
@@ -137,12 +137,10 @@ def _compute() -> list[Check]:
         import torch
     except (ImportError, OSError) as error:
         return [Check("torch", "missing", f"fails to load: {error}", "pip install --force-reinstall torch")]
-    # A container or a batch scheduler may give this process fewer cores than the machine has.
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     threads = torch.get_num_threads()
-    detail = f"{cores} cores, torch uses {threads} threads"
-    if threads > cores:
-        processor = Check("processor", "warning", detail, f"export OMP_NUM_THREADS={cores}")
+    detail = f"{cores()} cores, torch uses {threads} threads"
+    if threads > cores():
+        processor = Check("processor", "warning", detail, f"export OMP_NUM_THREADS={cores()}")
     else:
         processor = Check("processor", "ok", detail)
     if torch.cuda.is_available():

@@ -49,6 +49,13 @@ PROMISED = {
         r'"off_street_recorded": 0\.\d+, "off_street": [01]\.\d+, .*"one plan, on streets": [01]\.\d+, '
         r'.*"searched, on streets": [01]\.\d+, .*"commit": ".+", "date": "20.+"'
     ],
+    "app": [
+        *(rf"one client, {kind}: \d+ in all, median \d+ ms, p95 \d+ ms \(target \d+\)" for kind in ("stitch", "plan")),
+        r"5 clients for 2 s, stitch: \d+ in all",
+        r"errors: 0 \(target 0\)\n",
+        r"malformed: 300 requests, \{.*\}, 0 not 4xx \(target 0\)",
+        r"tracebacks: 0 \(target 0\)",
+    ],
     "composition": [
         rf"{name}: 3 plans of 3 chunks, \d+ network calls together .*one at a time .*: ratio \d+\.\d \(target"
         for name in ("cd, interleaved", "cd, parallel", "gsc")

@@ -5,10 +5,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from browser import needs_browser, seen_in_browser
+from browser import needs_browser, seen_in_browser, without_terms
 from pictures import frames_of, share_drawn
 
 from scots import demo, figures
+from scots.app.messages import PlanRequest
+from scots.app.session import Options, open_session
 from scots.experiments.pipeline import EPISODES
 from scots.experiments.recipe import Recipe
 from scots.reporting import plots
@@ -52,7 +54,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 def test_the_page_tells_what_was_done(folder: Path):
-    text = (folder / "report.html").read_text()
+    text = without_terms((folder / "report.html").read_text())
     for words in (
         "Does it help?",
         "planner trained on the data stitched",
@@ -64,9 +66,18 @@ def test_the_page_tells_what_was_done(folder: Path):
     assert text.count("<img") >= 5
     times = text.split("Where the time went")[1]
     for stage in ("collect", "agent", "evaluate"):
-        assert len(re.findall(rf'<tr><th scope="row">{stage}</th>(<td>\d+:\d\d</td>){{2}}</tr>', times)) == 1
+        assert len(re.findall(rf'<tr><th scope="row">{stage}</th>(<td[^>]*>\d+:\d\d</td>){{2}}</tr>', times)) == 1
     for stage in ("augment", "planner"):
-        assert re.search(rf'<tr><th scope="row">{stage}</th>.*<td>\d+:\d\d</td></tr>', times)
+        assert re.search(rf'<tr><th scope="row">{stage}</th>.*<td[^>]*>\d+:\d\d</td></tr>', times)
+
+
+def test_the_run_can_be_played_with(folder: Path):
+    session = open_session(str(folder), Options())
+    assert session.scene.missing == {}
+    assert [label.split(":")[0] for label in session.scene.rollouts] == [f"task {n}" for n in range(1, 6)]
+    assert session.scene.walls is not None
+    start = session.scene.states[0]
+    assert session.plans.plan(PlanRequest(start=start, goal=session.scene.states[-1], candidates=1)).path[0] == start
 
 
 @needs_browser

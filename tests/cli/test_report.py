@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tyro
+from browser import without_terms
 from pictures import frames_of, share_drawn
 
 from scots.augmenters import AUGMENTERS
@@ -74,17 +75,20 @@ def test_report_on_the_toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caps
     assert pictures.keys() == expected | ({"off-data"} if found.on_data.off_positions > 0 else set())
     assert {name for name, picture in pictures.items() if share_drawn(picture) < 0.001} == set()
     assert len({picture.tobytes() for picture in pictures.values()}) == len(pictures)
-    page = (out / "report.html").read_text(encoding="utf-8")
+    page = without_terms((out / "report.html").read_text(encoding="utf-8"))
     assert page.count('src="data:image/png;base64,') == page.count("<img") == len(pictures)
     spreads = [side.cells.per_trajectory for side in (found.original, found.augmented)]
     arrow = " → ".join(f"{spread.median:.0f}" for spread in spreads)
     changes = "embedding.training.steps=5, inverse.training.steps=5, stitcher.training.steps=5, stitching.segment=9"
-    for words in (arrow, f"scots, {changes}", "profile smoke", "Progress against novelty"):
+    for words in (arrow, f"scots, {changes}", "at profile smoke, custom", "Progress against novelty", "cores", "torch"):
         assert words in page
     assert "Dynamic MSE" not in page
-    commands = unescape(page.split("<code>")[1].split("</code>")[0]).splitlines()
-    for command in commands:
+    made, commands = (unescape(block.split("</code>")[0]).splitlines() for block in page.split("<code>")[1:3])
+    for command in (*made, *commands):
         parse(command)
+    assert made[0].startswith(f"scots augment {toy.ID} --out {aug} --profile smoke --segment 9 --set ")
+    assert made[1] == f"scots report {toy.ID} {aug} --out {out}"
+    assert page.index('<div class="verdict') < page.index("<h2>Why</h2>") < page.index("<img")
     assert f"scots train hd --data {aug} --recorded {toy.ID} --out planner" in commands
 
     steps = Distribution.of(np.full(9, 2e-5))
@@ -99,9 +103,14 @@ def test_report_on_the_toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caps
         groups=everywhere,
         places=(2e-5,) * 8,
     )
-    page = quality_document(replace(found, dynamics=simulated)).html()
+    page = without_terms(quality_document(replace(found, dynamics=simulated)).html())
     assert "<dt>Dynamic MSE at joins</dt><dd>2e-5 → 2e-5</dd>" in page
-    assert "<td>2e-5 (2e-5)</td>" in page
+    assert '<td data-column="Dynamic MSE">2e-5 (2e-5)</td>' in page
+    text = quality_document(replace(found, dynamics=simulated, kept=replace(found.kept, states=1.0))).text()
+    assert "The joins are not refined." in " ".join(text.split())  # no state was made: nothing is said to be refined
+    assert "joins, not refined" in text
+    assert "after refinement" not in text
+    assert "before refinement" not in text
 
     row = json.loads((tmp_path / "rows.jsonl").read_text())
     assert row["config"] == quick(data).to_dict()

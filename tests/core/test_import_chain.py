@@ -18,8 +18,9 @@ CHAIN = [
     {"evaluation"},
     {"experiments"},
     {"reporting"},
+    {"app"},
     {"arguments"},
-    {"doctor", "demo", "data_commands", "plan_command"},
+    {"doctor", "demo", "data_commands", "plan_command", "app_command"},
     {"cli", "figures"},
     {"__main__"},
 ]

@@ -79,7 +79,8 @@ def test_a_plan_leads_from_start_to_goal_and_says_what_it_is(planner: PlannerMod
     [path] = scots.plan(planner, START, GOAL)
     assert path.columns == ("x", "y")
     assert np.array_equal(path.positions[[0, -1]], [START, GOAL])
-    assert len(path.candidates) == 8
+    assert len(path.candidates) == len(path.candidate_costs) == 8
+    assert path.cost <= min(path.candidate_costs)
     assert all(np.array_equal(own.positions[[0, -1]], [START, GOAL]) for own in path.candidates)
     assert path.steps > 0
     assert path.cost >= 0.1 * path.steps  # all that is added to the price of its length are faults
@@ -261,7 +262,11 @@ def test_malformed_pairs_are_named(tmp_path: Path, text: str | None, complaint: 
 
 def path_of(positions: Array, **said: float) -> PlannedPath:
     return PlannedPath(
-        positions, ("x", "y, north"), **{"cost": 1.5, "steps": 2, "off_support": 0.5, **said}, candidates=()
+        positions,
+        ("x", "y, north"),
+        **{"cost": 1.5, "steps": 2, "off_support": 0.5, **said},
+        candidates=(),
+        candidate_costs=(),
     )
 
 

@@ -11,18 +11,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 from browser import browse, needs_browser, seen_in_browser
+from devtools import chromium
 
 from scots.core.errors import BadInput
 from scots.reporting.document import (
     Commands,
     Document,
     Facts,
+    Finding,
     Paragraph,
     Picture,
     Section,
     Strong,
     TableBlock,
 )
+from scots.reporting.glossary import GLOSSARY
 
 HOSTILE = "</style></title><script src='http://evil.example/x.js'>alert(1)</script>&amp;\" onload=\"x"
 EMPTY = {"meta", "img", "link", "br", "hr", "input"}  # elements without an end tag
@@ -69,7 +72,7 @@ def full_document(folder: Path, words: str) -> Document:
     picture = draw_png(folder / "picture.png")
     table = TableBlock(("name", words), [("row", words), (words, 1.5), ("strong", Strong(words, words))], words)
     sections = [
-        Section(words, [Paragraph(words), Facts({words: words, "number": 3})]),
+        Section(words, [Finding("bad", words, [words]), Paragraph(words), Facts({words: words, "number": 3})]),
         Section("Second", [table]),
         Section("Third", [Picture(picture, words, words), Commands([words, "scots doctor"])]),
         Section("Empty", []),
@@ -84,7 +87,8 @@ def test_the_page_is_well_formed_and_needs_nothing_else(tmp_path: Path):
     tags = [tag for tag, _ in reader.elements]
     assert tags[:3] == ["html", "head", "meta"]
     assert [tags.count(tag) for tag in ("h1", "h2", "section", "figure", "table", "dl", "pre")] == [1, 3, 3, 1, 1, 1, 1]
-    assert not {"script", "link", "iframe", "a"} & set(tags)
+    assert not {"link", "iframe", "a"} & set(tags)
+    assert [attrs for tag, attrs in reader.elements if tag == "script"] == [{}]  # inside, and nowhere else
     addresses = [value for _, attrs in reader.elements for name, value in attrs.items() if name in ("src", "href")]
     [address] = addresses
     kind, data = address.split(",")
@@ -100,7 +104,7 @@ def test_hostile_text_is_shown_as_text(tmp_path: Path):
     plain, hostile = (read(full_document(tmp_path, words).html()) for words in ("words", HOSTILE))
     assert [tag for tag, _ in plain.elements] == [tag for tag, _ in hostile.elements]
     assert [sorted(attrs) for _, attrs in plain.elements] == [sorted(attrs) for _, attrs in hostile.elements]
-    assert "".join(hostile.texts).count(HOSTILE) == "".join(plain.texts).count("words") == 16
+    assert "".join(hostile.texts).count(HOSTILE) == "".join(plain.texts).count("words") == 18
 
 
 def test_text_is_aligned_and_wrapped():
@@ -145,7 +149,7 @@ def test_markdown_is_read_back_as_what_was_meant(tmp_path: Path):
     for words, shown in (("words", "words"), (f"a | b\n{HOSTILE}", "a | b")):
         html = reader.render(full_document(tmp_path, words).markdown())
         counts = {tag: html.count(f"<{tag}>") for tag in ("h1", "h2", "tr", "td", "strong", "ul", "pre")}
-        assert counts == {"h1": 1, "h2": 3, "tr": 4, "td": 6, "strong": 1, "ul": 1, "pre": 1}
+        assert counts == {"h1": 1, "h2": 3, "tr": 4, "td": 6, "strong": 2, "ul": 2, "pre": 1}
         assert "<script" not in html
         assert f"<td>{shown}" in html
     assert Paragraph("the `code` <b>").html() == "<p>the <code>code</code> &lt;b&gt;</p>"
@@ -167,6 +171,28 @@ def test_a_missing_picture_is_named(tmp_path: Path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_terms_are_explained_once_in_every_section_and_listed_at_the_end():
+    words = "Joins, held-out states and joins again; `join`, subjoin, refinement<b>"
+    html = Document(
+        "join", "join", [Section("join", [Paragraph(words)]), Section("Second", [Facts({"joins": 1})])]
+    ).html()
+    reader = read(html)
+    terms = [attrs for tag, attrs in reader.elements if attrs.get("class") == "term"]
+    assert terms == [{"class": "term", "tabindex": "0"}] * 4  # joins, held-out, refinement; joins in the second section
+    assert "<h2>join</h2>" in html  # headings and code stay as they are
+    assert "<code>join</code>" in html
+    assert "refinement<span" in html
+    assert html.count(GLOSSARY["join"]) == 3  # twice where it stands, once in the list
+    assert html.index("<details>") > html.rindex('class="term"')
+    assert "<details>" not in Document("join", "", [Section("First", [Paragraph("nothing to explain")])]).html()
+
+
+@pytest.mark.parametrize("term", GLOSSARY)
+def test_every_meaning_is_a_sentence_that_needs_no_markup(term: str):
+    assert GLOSSARY[term].endswith(".")
+    assert not set("<>&") & set(GLOSSARY[term])
+
+
 @needs_browser
 @pytest.mark.slow
 @pytest.mark.parametrize("width", [400, 1200])
@@ -178,3 +204,51 @@ def test_a_browser_shows_it_on_phones_and_desktops(tmp_path: Path, width: int):
     browse(tmp_path / "page.html", f"--window-size={width},900", f"--screenshot={tmp_path / 'shot.png'}")
     header = (tmp_path / "shot.png").read_bytes()[:24]
     assert struct.unpack(">II", header[16:]) == (width, 900)
+
+
+def many_words(folder: Path) -> Path:
+    """A page with a wide table, a long command, a term and a picture."""
+    table = TableBlock(
+        ("measure", *(f"column {n}" for n in range(9))), [("joins", *range(1_000_000, 1_000_009))], "Wide"
+    )
+    blocks = [
+        table,
+        Commands(["scots augment " + "x" * 300]),
+        Picture(draw_png(folder / "p.png"), "A picture", "Words"),
+    ]
+    Document("Title", "Lead.", [Section("Section", blocks)]).write_html(folder / "page.html")
+    return folder / "page.html"
+
+
+@needs_browser
+@pytest.mark.slow
+def test_a_person_reads_it_on_a_phone_and_by_keyboard(tmp_path: Path):
+    """Nothing scrolls sideways, terms explain themselves when touched or focused, pictures zoom, and Escape closes."""
+    with chromium(tmp_path / "home") as tab:
+        tab.open(many_words(tmp_path).as_uri(), 400, touch=True)
+        assert tab.sideways() == 0
+        wide = (
+            "[...document.querySelectorAll('*')].filter(e => e.scrollWidth > e.clientWidth + 1 && e.clientWidth).length"
+        )
+        assert tab.value(wide) == 0
+        shown = "getComputedStyle(document.querySelector('.meaning')).visibility"
+        assert tab.value(shown) == "hidden"
+        tab.tap(*tab.middle(".term"))
+        tab.wait(f"{shown} === 'visible'")
+        tab.open((tmp_path / "page.html").as_uri(), 1200)
+        tab.press("Tab")
+        tab.wait(f"{shown} === 'visible'")
+        tab.press("Tab")
+        tab.press("Enter")
+        tab.wait("document.querySelector('dialog').open && document.querySelector('dialog img').style.transform")
+        width = "document.querySelector('dialog img').getBoundingClientRect().width"
+        before = tab.value(width)
+        tab.press("+")
+        assert tab.value(width) == pytest.approx(1.25 * before, rel=0.01)
+        left = "document.querySelector('dialog img').getBoundingClientRect().x"
+        at = tab.value(left)
+        tab.drag((600, 400), (650, 400))
+        assert tab.value(left) == pytest.approx(at + 50, abs=1)
+        tab.press("Escape")
+        tab.wait("!document.querySelector('dialog').open")
+        assert tab.complaints == []

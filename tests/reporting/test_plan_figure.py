@@ -25,7 +25,9 @@ def path_of(positions: Array) -> PlannedPath:
     others = [positions + 1, positions + 2]
     others[1][1::2] = np.nan
     others[1][-1] = others[0][-1] = positions[-1] + 9
-    return PlannedPath(positions, names, 12.3, 45.0, 0.25, tuple(Plan(own, seed=0) for own in others))
+    return PlannedPath(
+        positions, names, 12.3, 45.0, 0.25, tuple(Plan(own, seed=0) for own in others), (0.0,) * len(others)
+    )
 
 
 def lines_of(figure) -> dict[str, list[Array]]:

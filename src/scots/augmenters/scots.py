@@ -258,11 +258,8 @@ def recorded_states(data: Trajectories, config: ScotsConfig) -> Trajectories:
 
 def prepare(data: Trajectories, config: ScotsConfig, seed: int) -> None:
     """Train the networks, embed every row and index the segments; what is in the cache is not made again."""
-    encoder, recorded = train_encoder(data, config, seed), recorded_states(data, config)
-    folder = segments_folder(config, data.fingerprint(), seed)
-    with locked(folder):
-        if not (folder / "index").exists():
-            _index(data, recorded, encoder, config.stitching, seed, folder)
+    recorded = recorded_states(data, config)
+    prepare_segments(data, config, seed)
     if config.refine:
         sizes = config.refinement.sizes(config.stitching.segment)
         load_or_train(Stitcher, config.stitcher, recorded, seed, "stitcher", sizes)
@@ -272,6 +269,15 @@ def prepare(data: Trajectories, config: ScotsConfig, seed: int) -> None:
             load_or_train(RewardModel, config.inverse, recorded, seed, "rewards")
     if learns_termination(recorded):
         load_or_train(TerminationModel, config.inverse, recorded, seed, "termination")
+
+
+def prepare_segments(data: Trajectories, config: ScotsConfig, seed: int) -> None:
+    """What a walk needs and nothing else: train the encoder, embed every row and index the segments."""
+    encoder = train_encoder(data, config, seed)
+    folder = segments_folder(config, data.fingerprint(), seed)
+    with locked(folder):
+        if not (folder / "index").exists():
+            _index(data, recorded_states(data, config), encoder, config.stitching, seed, folder)
 
 
 def learns_termination(data: Trajectories) -> bool:
@@ -441,12 +447,15 @@ class Stitched:
             return None
         return load_cached(TemporalDistance, self.config.embedding, self.source, self.seed)
 
-    def support_and_strides(self) -> tuple[Support, StrideDistances] | None:
-        """The support of the data that was stitched and its distances by stride, if they are in the cache."""
-        support, strides = (
-            segments_folder(self.config, self.source, self.seed) / name for name in ("support.npz", "strides.npz")
-        )
-        return (Support.load(support), StrideDistances.load(strides)) if strides.exists() else None
+    def support(self) -> Support | None:
+        """The support of the data that was stitched, if it is in the cache."""
+        path = segments_folder(self.config, self.source, self.seed) / "support.npz"
+        return Support.load(path) if path.exists() else None
+
+    def strides(self) -> StrideDistances | None:
+        """The distances by stride of the data that was stitched, if they are in the cache."""
+        path = segments_folder(self.config, self.source, self.seed) / "strides.npz"
+        return StrideDistances.load(path) if path.exists() else None
 
     def inverse_dynamics(self) -> InverseDynamics | None:
         """The model that labelled its actions, if it is in the cache."""

@@ -8,7 +8,7 @@ advances together, each as a walk over row numbers.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Literal, Self
@@ -206,34 +206,64 @@ def walk(segments: Segments, config: StitchingConfig, seeds: Seeds, trajectories
 
 
 def _walk_batch(segments: Segments, config: StitchingConfig, seeds: Seeds, trajectories: range) -> Walk:
-    latents, batch = segments.latents, len(trajectories)
     streams = [seeds.stream("walk", number) for number in trajectories]
     sampled = segments.starts[[stream.integers(len(segments.starts)) for stream in streams]]
-    direction = directions(streams, latents.shape[1])
-    visited = _visited_offsets(config)
-    memory = Memory(batch, latents.shape[1], _visited_count(config))
-    memory.add(latents[sampled[:, None]])
-    chosen = np.empty((batch, config.stitches), dtype=np.int64)
-    terms = np.zeros((4, batch, config.stitches), dtype=np.float32)  # gap, progress, novelty, score
-    end, episode = sampled, None
+    direction = directions(streams, segments.latents.shape[1])
+    chosen = np.empty((len(trajectories), config.stitches), dtype=np.int64)
+    terms = np.zeros((4, *chosen.shape), dtype=np.float32)  # gap, progress, novelty, score
+    for stitch, choice in enumerate(choices(segments, config, sampled, direction)):
+        pick = np.arange(len(chosen)), choice.best
+        chosen[:, stitch] = choice.starts[pick]
+        for term, values in zip(terms, (choice.gap, choice.progress, choice.novelty, choice.score), strict=True):
+            term[:, stitch] = values[pick]
+    return Walk(chosen, terms[0], terms[1], terms[2], terms[3], direction.astype(np.float32))
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """One stitch of B trajectories: the candidates, their scores, and which of them is taken."""
+
+    starts: Array  # (B, K) first rows of the candidate segments, nearest first
+    gap: Array  # (B, K) latent distance from the end of the trajectory to the candidate's first state
+    progress: Array  # (B, K)
+    novelty: Array  # (B, K)
+    score: Array  # (B, K)
+    best: Array  # (B,) the candidate that is taken
+
+
+def choices(segments: Segments, config: StitchingConfig, first: Array, direction: Array) -> Iterator[Choice]:
+    """The stitches of trajectories from these segments (B,) along these directions (B, Z), one after the other.
+
+    The first segment is taken as it is, as the only candidate and without a score, or its neighbours compete with it.
+    """
+    latents, visited = segments.latents, _visited_offsets(config)
+    memory = Memory(len(first), latents.shape[1], _visited_count(config))
+    memory.add(latents[first[:, None]])
+    end, episode = first, None
     for stitch in range(config.stitches):
         if stitch == 0 and config.first == "sampled":
-            chosen[:, 0] = sampled
+            unscored = np.zeros((len(first), 1))
+            choice = Choice(first[:, None], unscored, unscored, unscored, unscored, np.zeros(len(first), dtype=int))
         else:
-            gap, candidates = _candidates(segments, end, episode, config)
-            starts = segments.starts[candidates]
-            z_start, z_end = latents[starts], latents[starts + config.segment - 1]
-            candidate_progress = progress(z_start, z_end, direction)
-            candidate_novelty = novelty(z_end, memory, config.density_neighbours)
-            candidate_scores = scores(candidate_progress, candidate_novelty, config)
-            pick = np.arange(batch), best(candidate_scores)
-            chosen[:, stitch] = starts[pick]
-            for term, values in zip(terms, (gap, candidate_progress, candidate_novelty, candidate_scores), strict=True):
-                term[:, stitch] = values[pick]
-        memory.add(latents[chosen[:, stitch, None] + visited])
-        end = chosen[:, stitch] + config.segment - 1
-        episode = segments.episodes[np.searchsorted(segments.starts, chosen[:, stitch])]
-    return Walk(chosen, terms[0], terms[1], terms[2], terms[3], direction.astype(np.float32))
+            choice = _choose(segments, config, memory, direction, end, episode)
+        yield choice
+        chosen = choice.starts[np.arange(len(first)), choice.best]
+        memory.add(latents[chosen[:, None] + visited])
+        end = chosen + config.segment - 1
+        episode = segments.episodes[np.searchsorted(segments.starts, chosen)]
+
+
+def _choose(
+    segments: Segments, config: StitchingConfig, memory: Memory, direction: Array, end: Array, episode: Array | None
+) -> Choice:
+    """Score the candidates after the rows `end` (B,), of which each is in an episode (B,), and take the best."""
+    gap, candidates = _candidates(segments, end, episode, config)
+    starts = segments.starts[candidates]
+    z_start, z_end = segments.latents[starts], segments.latents[starts + config.segment - 1]
+    candidate_progress = progress(z_start, z_end, direction)
+    candidate_novelty = novelty(z_end, memory, config.density_neighbours)
+    candidate_scores = scores(candidate_progress, candidate_novelty, config)
+    return Choice(starts, gap, candidate_progress, candidate_novelty, candidate_scores, best(candidate_scores))
 
 
 def _visited_offsets(config: StitchingConfig) -> Array:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import platform
 import re
 import shutil
 from pathlib import Path
@@ -21,6 +23,20 @@ def available_memory() -> int | None:
     meminfo = Path("/proc/meminfo")
     match = re.search(r"MemAvailable:\s+(\d+) kB", meminfo.read_text()) if meminfo.exists() else None
     return int(match[1]) * 1024 if match else None
+
+
+def cores() -> int:
+    """Cores that this process may use: a container or a scheduler may give it fewer than the machine has."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def machine() -> str:
+    """The machine in a line: "Linux x86_64, 2 cores, 24 GB of memory, Python 3.11.7"."""
+    words = [f"{platform.system()} {platform.machine()}", f"{cores()} cores"]
+    if "SC_PHYS_PAGES" in os.sysconf_names:
+        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        words.append(f"{memory / 1e9:.0f} GB of memory")
+    return ", ".join([*words, f"Python {platform.python_version()}"])
 
 
 def check_disk(path: Path, needed: int, arithmetic: str) -> None:

@@ -16,7 +16,7 @@ from scots.agents.base import Agent
 from scots.augmenters import augmenter_of
 from scots.augmenters.embedding import TemporalDistance, TemporalDistanceConfig
 from scots.augmenters.refinement import InverseDynamics, Stitcher
-from scots.augmenters.scots import ScotsConfig, stitched_by
+from scots.augmenters.scots import ScotsConfig, Stitched, stitched_by
 from scots.core.config import Config, Profile
 from scots.core.console import console
 from scots.core.errors import BadInput
@@ -173,7 +173,7 @@ def train_model(
         if isinstance(model, PlannerModel):
             if model.needs_distances(config) and recorded is None and data.meta.augmentation is None:
                 recorded = data
-            _save_search_parts(folder, data, recorded, profile, seed)
+            save_search_parts(folder, data, recorded, profile, seed)
     return model
 
 
@@ -201,9 +201,14 @@ def _configured(name: str, data: Trajectories, profile: Profile, alone: bool) ->
     raise BadInput(f"{name!r} is neither a planner ({', '.join(PLANNERS)}) nor an agent ({', '.join(AGENTS)})")
 
 
-def _save_search_parts(
-    folder: Path, data: Trajectories, recorded: Trajectories | None, profile: Profile, seed: int
+def save_search_parts(
+    folder: Path,
+    data: Trajectories,
+    recorded: Trajectories | None = None,
+    profile: Profile = "laptop",
+    seed: int = 0,
 ) -> None:
+    """Save what plan search needs in the folder of a planner: made of the recorded data, or what stitching left."""
     stitched, augmentation = stitched_by(data.meta), data.meta.augmentation
     if recorded is not None:
         if not (stitched and stitched.is_of_positions):  # as when it was augmented
@@ -215,14 +220,20 @@ def _save_search_parts(
             )
         config = embedding_config(stitched.config if stitched else None, spec_of(recorded), profile)
         SearchParts.of(recorded, config, stitched.seed if stitched else seed).save(folder / "search")
-    elif stitched and (embedding := stitched.embedding()) and (cached := stitched.support_and_strides()):
-        SearchParts(embedding, *cached).save(folder / "search")
+    elif stitched and (parts := _cached_search_parts(stitched)):
+        parts.save(folder / "search")
     elif augmentation is not None:
         console.print(
             "plan search will not be possible with this planner: the cache has no embedding of its recorded data; "
             "--recorded DATA makes one",
             soft_wrap=True,
         )
+
+
+def _cached_search_parts(stitched: Stitched) -> SearchParts | None:
+    """What plan search needs, as stitching left it in the cache."""
+    parts = stitched.embedding(), stitched.support(), stitched.strides()
+    return None if None in parts else SearchParts(*parts)  # type: ignore[arg-type]
 
 
 def load_model(folder: str | Path) -> Model:

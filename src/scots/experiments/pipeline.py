@@ -194,24 +194,25 @@ class AugmentStage(Stage):
         return key_of("augment", self._augmenter, self._config.to_json(), self._source.key(), str(self._seed))
 
     @property
-    def _path(self) -> Path:
+    def path(self) -> Path:
+        """Where the augmented data is or will be."""
         return self.folder / "augmented.npz"
 
     @property
     def is_done(self) -> bool:
         """Whether the data and its validation twin, which is written last, are there."""
-        return self._path.exists() and validation_path(self._path).exists()
+        return self.path.exists() and validation_path(self.path).exists()
 
     def run(self) -> None:
         """Augment."""
         augmenter_of(self._augmenter).augment(
-            self._source.data, self._config, seed=self._seed, out=self._path, profile=self._profile
+            self._source.data, self._config, seed=self._seed, out=self.path, profile=self._profile
         )
 
     @cached_property
     def data(self) -> Trajectories:
         """The augmented data."""
-        return formats.read(self._path)
+        return formats.read(self.path)
 
 
 class BothData:

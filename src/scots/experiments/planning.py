@@ -20,7 +20,7 @@ from scots.data.trajectories import Array, Meta, Trajectories, offsets_from_leng
 from scots.experiments.models import SearchParts, load_model
 from scots.models.training import Model
 from scots.planners.base import Plan, Planner, PlannerModel
-from scots.planners.search import NEAR_STEPS, PlanRating, SearchConfig, SearchingPlanner
+from scots.planners.search import NEAR_STEPS, PlanRating, SearchConfig
 
 CANDIDATES = 8
 """Plans that are drawn for every pair of start and goal, unless told otherwise."""
@@ -40,6 +40,7 @@ class PlannedPath:
     steps: float  # environment steps from start to goal along the plan, by the embedding
     off_support: float  # share of its states that are more than a median step from every recorded box
     candidates: tuple[Plan, ...] = field(repr=False)  # plans as drawn, before the search, that it was compared with
+    candidate_costs: tuple[float, ...] = field(repr=False)  # of each of them
 
     def __str__(self) -> str:
         states, share = f"{len(self.positions)} states", f"{100 * self.off_support:.0f} %"
@@ -54,17 +55,23 @@ def plan(
     candidates: int = CANDIDATES,
     seed: int = 0,
     allow_outside: bool = False,
+    search: bool = True,
+    parts: SearchParts | None = None,
 ) -> list[PlannedPath]:
-    """The cheapest of several plans for each pair of start and goal; see `scots.plan`."""
+    """The cheapest of several plans for each pair of start and goal; see `scots.plan`.
+
+    Without `search` it is the cheapest as drawn, which takes no longer where the planner is poor. `parts` are those of
+    the planner's folder, for who plans again and again.
+    """
     seeds = Seeds(seed)
     if candidates > _MOST_CANDIDATES:
         raise BadInput(f"candidates {candidates}: at most {_MOST_CANDIDATES} plans are compared")
     planner = planner_of(model)
-    parts = search_parts(planner)
+    parts = parts or search_parts(planner)
     starts, goals = _pairs(planner, parts, start, goal)
     for name, positions in (("start", starts), ("goal", goals)):
         _check_inside(name, positions, parts.support, allow_outside)
-    chooser = _Chooser(planner, parts, candidates, seeds)
+    chooser = _Chooser(planner, parts, candidates, seeds, search)
     if len(starts) <= _TOGETHER:
         return chooser.best(starts, goals, 0)
     paths = []
@@ -84,15 +91,19 @@ def planner_of(model: Model | str | Path) -> PlannerModel:
     return found
 
 
+def has_search_parts(planner: PlannerModel) -> bool:
+    """Whether a planner's folder has what its plans are compared by."""
+    return planner.folder is not None and SearchParts.are_in(planner.folder / "search")
+
+
 def search_parts(planner: PlannerModel) -> SearchParts:
     """The embedding and the support of the recorded data in a planner's folder."""
-    folder = planner.folder / "search" if planner.folder else None
-    if folder is None or not SearchParts.are_in(folder):
+    if planner.folder is None or not has_search_parts(planner):
         raise BadInput(
             f"{planner.folder or 'this planner'}: has no embedding and support of the recorded data, which plans are "
             "compared by; run the same `scots train` again with --recorded DATA, which adds them"
         )
-    return SearchParts.load(folder)
+    return SearchParts.load(planner.folder / "search")
 
 
 def column_names(planner: PlannerModel) -> tuple[str, ...]:
@@ -193,26 +204,27 @@ def _number(path: Path, line: int, name: str, cell: str | None) -> float:
 
 
 class _Chooser:
-    """Draws candidates for pairs of start and goal, searches for one more plan, and keeps the cheapest."""
+    """Draws candidates for pairs of start and goal, may search for one more plan, and keeps the cheapest."""
 
-    def __init__(self, planner: PlannerModel, parts: SearchParts, candidates: int, seeds: Seeds) -> None:
+    def __init__(self, planner: PlannerModel, parts: SearchParts, candidates: int, seeds: Seeds, search: bool) -> None:
         by_parts = candidates > 1 and planner.has_bridges
         self._search = parts.search(planner, SearchConfig(candidates, mend=by_parts, bisect=by_parts))
         self._single = parts.search(planner, SearchConfig())
         self._columns, self._support = column_names(planner), parts.support
-        self._candidates, self._seeds = candidates, seeds
+        self._candidates, self._seeds, self._searches = candidates, seeds, search and candidates > 1
 
     def best(self, starts: Array, goals: Array, first: int) -> list[PlannedPath]:
         """The best plans from starts to goals (B, P), of which the first pair has this number among all."""
         drawn = self._drawn(starts, goals, first)
         contenders = drawn
-        if self._candidates > 1:
+        if self._searches:
             seeds = [self._seeds.integer("plan", first + n) for n in range(len(starts))]
             searched = self._search.plan(starts, goals, seeds)
             contenders = [[found, *own] for found, own in zip(searched, drawn, strict=True)]
-        best = [_cheapest(self._search, own) for own in contenders]
+        ratings = [self._search.rate(own) for own in contenders]
+        best = [_cheapest(own, rated) for own, rated in zip(contenders, ratings, strict=True)]
         fill_in(self._search, [own for own, _ in best])
-        return [self._path(*own, tuple(others)) for own, others in zip(best, drawn, strict=True)]
+        return [self._path(*own) for own in zip(best, drawn, ratings, strict=True)]
 
     def _drawn(self, starts: Array, goals: Array, first: int) -> list[list[Plan]]:
         """Several plans for each pair, as they are drawn."""
@@ -222,15 +234,18 @@ class _Chooser:
         plans = self._single.plan(np.repeat(starts, count, axis=0), np.repeat(goals, count, axis=0), seeds)
         return [plans[begin : begin + count] for begin in range(0, len(plans), count)]
 
-    def _path(self, plan: Plan, rating: PlanRating, candidates: tuple[Plan, ...]) -> PlannedPath:
+    def _path(self, best: tuple[Plan, PlanRating], drawn: Sequence[Plan], ratings: Sequence[PlanRating]) -> PlannedPath:
+        """What the best plan says of itself; the last ratings are those of the drawn plans."""
+        plan, rating = best
         positions = until_arrival(plan.positions, self._support.step)
         share = off_support_share(self._support, positions)
-        return PlannedPath(positions, self._columns, rating.cost, rating.steps, share, candidates)
+        costs = tuple(own.cost for own in ratings[-len(drawn) :])
+        return PlannedPath(positions, self._columns, rating.cost, rating.steps, share, tuple(drawn), costs)
 
 
-def _cheapest(search: SearchingPlanner, plans: Sequence[Plan]) -> tuple[Plan, PlanRating]:
+def _cheapest(plans: Sequence[Plan], ratings: Sequence[PlanRating]) -> tuple[Plan, PlanRating]:
     """The plan of the lowest cost, the first of several, with its rating."""
-    return min(zip(plans, search.rate(plans), strict=True), key=lambda rated: rated[1].cost)
+    return min(zip(plans, ratings, strict=True), key=lambda rated: rated[1].cost)
 
 
 def fill_in(planner: Planner, plans: Sequence[Plan]) -> None:

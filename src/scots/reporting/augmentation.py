@@ -57,6 +57,11 @@ class AugmentationSettings(Config):
         return ", ".join([self.augmenter, *(f"{path}={_shown(value)}" for path, value in self.changes.items())])
 
     @property
+    def scale(self) -> str | None:
+        """The profile, and whether settings differ from it: "laptop", "laptop, custom"."""
+        return f"{self.profile}, custom" if self.profile and self.changes else self.profile
+
+    @property
     def segment(self) -> int | None:
         """States in a segment that was stitched, if the settings tell."""
         stitching = self.config.get("stitching")

@@ -1,6 +1,7 @@
 """Documents as data: sections of blocks, each of which renders itself as plain text, Markdown and HTML.
 
-The HTML page needs nothing else: no network, no script, pictures inside. It can be sent around as one file.
+The HTML page needs nothing else: no network, pictures inside, one small script that zooms them. It can be sent around
+as one file. Words of the glossary say what they mean where a pointer, a finger or the keyboard is on them.
 """
 
 from __future__ import annotations
@@ -12,45 +13,15 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
+from importlib import resources
 from pathlib import Path
-from typing import Protocol
+from typing import Literal, Protocol
 
 from scots.core.errors import BadInput
 from scots.core.files import atomic
+from scots.reporting.glossary import explain_terms, glossary_html
 
 _TEXT_WIDTH, _MARKDOWN_WIDTH = 100, 120  # columns at which paragraphs are wrapped
-
-_STYLE = """
-:root { color-scheme: light dark; --ink: #1f2933; --soft: #52606d; --paper: #fff; --card: #f3f5f7; --line: #d9dfe5; }
-@media (prefers-color-scheme: dark) {
-  :root { --ink: #e4e8ec; --soft: #a3b0bd; --paper: #14181d; --card: #1e242b; --line: #38424d; }
-}
-* { box-sizing: border-box; }
-body { margin: 0 auto; padding: 1.5rem 1rem 3rem; max-width: 62rem; color: var(--ink); background: var(--paper);
-  font: 1rem/1.55 system-ui, sans-serif; overflow-wrap: break-word; }
-h1 { font-size: 1.7rem; line-height: 1.2; margin: 0 0 .5rem; }
-h2 { font-size: 1.2rem; margin: 2.5rem 0 .75rem; padding-top: 1rem; border-top: 1px solid var(--line); }
-p { max-width: 44rem; }
-dl, figure, pre, .wide { margin: 1rem 0; }
-dl { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(11rem, 100%), 1fr)); gap: .6rem; }
-dl div { padding: .6rem .8rem; background: var(--card); border-radius: .4rem; }
-dt, figcaption, caption, .lead { color: var(--soft); }
-dt { font-size: .85rem; }
-dd { margin: 0; font-weight: 600; font-variant-numeric: tabular-nums; }
-figure { padding: .6rem; background: #fff; border: 1px solid var(--line); border-radius: .4rem; }
-img { display: block; max-width: 100%; height: auto; margin: 0 auto; }
-figcaption { margin-top: .5rem; color: #52606d; font-size: .9rem; }
-figcaption b { color: #1f2933; }
-.wide, pre { overflow-x: auto; }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
-caption { text-align: left; font-size: .9rem; padding-bottom: .4rem; }
-th, td { padding: .3rem .9rem .3rem 0; border-bottom: 1px solid var(--line); text-align: right; white-space: nowrap; }
-th { font-weight: 600; }
-tr > :first-child { text-align: left; }
-tbody th { font-weight: 400; white-space: normal; }
-@media (max-width: 40rem) { th, td { padding-right: .5rem; font-size: .85rem; white-space: normal; } }
-pre { padding: .8rem; background: var(--card); border-radius: .4rem; font-size: .9rem; }
-"""
 
 
 class Block(Protocol):
@@ -140,14 +111,16 @@ class TableBlock:
         return f"{Paragraph(self.caption).markdown()}\n\n{table}" if self.caption else table
 
     def html(self) -> str:
-        """A table with headers of columns and of rows; it scrolls by itself where it is too wide."""
+        """A table with headers of columns and of rows; cells name their column, for windows too narrow for columns."""
         caption = f"<caption>{_html_prose(self.caption)}</caption>\n" if self.caption else ""
         head = "".join(f'<th scope="col">{escape(name)}</th>' for name in self.header)
-        body = "\n".join(_html_row([_html_cell(cell) for cell in row]) for row in self.rows)
-        return (
-            f'<div class="wide"><table>\n{caption}'
-            f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table></div>"
-        )
+        body = "\n".join(self._html_row([_html_cell(cell) for cell in row]) for row in self.rows)
+        return f"<table>\n{caption}<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>"
+
+    def _html_row(self, cells: list[str]) -> str:
+        columns = zip(self.header[1:], cells[1:], strict=True)
+        rest = "".join(f'<td data-column="{escape(column)}">{cell}</td>' for column, cell in columns)
+        return f'<tr><th scope="row">{cells[0]}</th>{rest}</tr>'
 
 
 @dataclass(frozen=True)
@@ -167,13 +140,13 @@ class Picture:
         return f"![{_markdown_line(self.title)}](<{self.path.as_posix()}>)\n\n{Paragraph(self.caption).markdown()}"
 
     def html(self) -> str:
-        """A figure with the image as a data URI. Pictures have a white ground, so the frame is white on any page."""
+        """A figure with the image as a data URI, which zooms. Pictures are white, so the frame is, on any page."""
         try:
             data = base64.b64encode(self.path.read_bytes()).decode()
         except OSError as error:
             raise BadInput(f"{self.path}: cannot read the picture: {error.strerror}") from error
         title, kind = escape(self.title), mimetypes.guess_type(self.path)[0]
-        image = f'<img alt="{title}" src="data:{kind};base64,{data}">'
+        image = f'<button type="button" class="zoom"><img alt="{title}" src="data:{kind};base64,{data}"></button>'
         return f"<figure>\n{image}\n<figcaption><b>{title}.</b> {_html_prose(self.caption)}</figcaption>\n</figure>"
 
 
@@ -194,6 +167,30 @@ class Commands:
     def html(self) -> str:
         """Preformatted lines."""
         return f"<pre><code>{escape(chr(10).join(self.lines))}</code></pre>"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What it all comes to, in a few words that stand out, and why."""
+
+    tone: Literal["good", "caution", "bad"]
+    words: str
+    reasons: Sequence[str]
+
+    def text(self) -> str:
+        """The words, and a line for each reason."""
+        return "\n".join([self.words, *(f"- {reason}" for reason in self.reasons)])
+
+    def markdown(self) -> str:
+        """Strong words and a list."""
+        return "\n".join(
+            [f"**{_markdown_line(self.words)}**", "", *(f"- {_markdown_line(own)}" for own in self.reasons)]
+        )
+
+    def html(self) -> str:
+        """A box with an edge of the tone's colour."""
+        reasons = "".join(f"<li>{escape(reason)}</li>" for reason in self.reasons)
+        return f'<div class="verdict {self.tone}"><p>{escape(self.words)}</p><ul>{reasons}</ul></div>'
 
 
 @dataclass(frozen=True)
@@ -231,18 +228,19 @@ class Document:
         return _writable("\n\n".join(parts) + "\n")
 
     def html(self) -> str:
-        """A whole page."""
-        sections = "\n".join(
-            f"<section>\n<h2>{escape(section.heading)}</h2>\n"
-            f"{chr(10).join(block.html() for block in section.blocks)}\n</section>"
-            for section in self._filled
-        )
+        """A whole page: sections, whose terms are explained, and a list of these."""
+        sections, terms = [], set[str]()
+        for section in self._filled:
+            blocks, found = explain_terms("\n".join(block.html() for block in section.blocks))
+            terms |= found
+            sections.append(f"<section>\n<h2>{escape(section.heading)}</h2>\n{blocks}\n</section>")
         return (
             f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
             f'<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-            f"<title>{escape(self.title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n<main>\n"
+            f"<title>{escape(self.title)}</title>\n<style>\n{_page_file('style.css')}</style>\n</head>\n<body>\n<main>\n"
             f'<h1>{escape(self.title)}</h1>\n<p class="lead">{_html_prose(self.lead)}</p>\n'
-            f"{sections}\n</main>\n</body>\n</html>\n"
+            f"{chr(10).join(sections)}\n{glossary_html(terms)}</main>\n"
+            f"<script>\n{_page_file('zoom.js')}</script>\n</body>\n</html>\n"
         )
 
     def write_html(self, path: Path) -> None:
@@ -257,6 +255,10 @@ class Document:
 def short_number(value: float) -> str:
     """Two significant digits, with an exponent as short as people write it: 140, 0.0035, 1.7e-5."""
     return f"{value:.0f}" if value >= 100 else re.sub("e-0+", "e-", f"{value:.2g}")
+
+
+def _page_file(name: str) -> str:
+    return (resources.files("scots.reporting") / "page" / name).read_text(encoding="utf-8")
 
 
 def _wrapped(words: str, width: int) -> str:
@@ -291,10 +293,6 @@ def _html_cell(cell: object) -> str:
     if isinstance(cell, Strong):
         return f"<b>{escape(cell.words)}</b> {escape(cell.rest)}".rstrip()
     return escape(str(cell))
-
-
-def _html_row(cells: list[str]) -> str:
-    return f'<tr><th scope="row">{cells[0]}</th>{"".join(f"<td>{cell}</td>" for cell in cells[1:])}</tr>'
 
 
 def _html_prose(words: str) -> str:

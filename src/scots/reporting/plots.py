@@ -89,6 +89,11 @@ CAPTIONS: dict[str, tuple[str, str]] = {
 }
 """Title of each figure and what to look for in it, by the name of its file."""
 
+_NOT_REFINED = {
+    "joins": ("Length of steps", "The joins are not refined: steps across them are longer than those inside segments."),
+}
+"""The same where it is another for data that was not refined."""
+
 
 def write_figures(
     data: Trajectories, aug: Trajectories, quality: Quality, folder: Path, encoder: StateEncoder | None = None
@@ -96,7 +101,8 @@ def write_figures(
     """Write every figure there is something to draw for, as PNG files in the folder."""
     pictures = []
     for name, figure in report_figures(data, aug, quality, encoder).items():
-        pictures.append(Picture(folder / f"{name}.png", *CAPTIONS[name]))
+        caption = CAPTIONS[name] if quality.is_refined else _NOT_REFINED.get(name, CAPTIONS[name])
+        pictures.append(Picture(folder / f"{name}.png", *caption))
         save_figure(figure, pictures[-1].path)
     return pictures
 
@@ -111,9 +117,9 @@ def report_figures(
     if quality.on_data.off_positions > 0:
         figures["off-data"] = off_data_figure(data, aug)
     if quality.joins:
-        figures["joins"] = joins_figure(quality.joins)
+        figures["joins"] = joins_figure(quality.joins, quality.is_refined)
     if quality.dynamics:
-        figures["dynamics"] = dynamics_figure(quality.dynamics)
+        figures["dynamics"] = dynamics_figure(quality.dynamics, quality.is_refined)
     if quality.calibration:
         figures["calibration"] = calibration_figure(quality.calibration)
     if encoder:
@@ -265,17 +271,17 @@ def calibration_figure(calibration: Calibration) -> Figure:
 # ------------------------------------------------------------------------------------------------------ distributions
 
 
-def dynamics_figure(dynamics: Dynamics) -> Figure:
+def dynamics_figure(dynamics: Dynamics, is_refined: bool = True) -> Figure:
     """Dynamic MSE of each kind of step that was measured and, if it is known, by place in the segment."""
     figure, panels = _panels(2 if dynamics.places else 1)
-    _draw_kinds(panels[0], dynamics, "augmented, not at joins")
+    _draw_kinds(panels[0], dynamics, "augmented, not at joins", is_refined)
     _finish_histogram(panels[0], "Dynamic MSE")
     if dynamics.places:
-        _draw_places(panels[1], dynamics)
+        _draw_places(panels[1], dynamics, is_refined)
     return _titled(figure, "Squared distance from where the simulator gets to the next state")
 
 
-def _draw_places(axes: Axes, dynamics: Dynamics) -> None:
+def _draw_places(axes: Axes, dynamics: Dynamics, is_refined: bool) -> None:
     """Medians by steps after the join, between those of unrefined joins and the floors of recorded steps."""
     label = f"augmented steps ({np.mean(dynamics.places):.2g} on average)"
     axes.plot(dynamics.places, "o-", color=_AFTER, markersize=4, linewidth=1.6, label=label, zorder=3)
@@ -284,7 +290,7 @@ def _draw_places(axes: Axes, dynamics: Dynamics) -> None:
         ("relabelled", INK, "recorded, with labelled actions"),
         ("recorded", _RECORDED, "recorded"),
     ):
-        if (found := getattr(dynamics, field)) is not None:
+        if (found := getattr(dynamics, field)) is not None and (is_refined or field != "unrefined_joins"):
             axes.axhline(found.quantiles.median, color=colour, linestyle="--", linewidth=1.3, label=label)
     axes.set_yscale("symlog", linthresh=1e-6 * dynamics.one_step or 1e-12)  # kept steps have next to no error
     low, high = axes.get_ylim()
@@ -295,28 +301,29 @@ def _draw_places(axes: Axes, dynamics: Dynamics) -> None:
     _plain(axes)
 
 
-def joins_figure(joins: Joins) -> Figure:
+def joins_figure(joins: Joins, is_refined: bool = True) -> Figure:
     """Lengths of steps at joins before and after refinement, and inside segments."""
     figure, panels = _panels(2)
     labels = ("length of the step in position", "length of the step in normalised state")
     for axes, steps, label in zip(panels, (joins.position, joins.state), labels, strict=True):
-        _draw_kinds(axes, steps, "inside refined segments")
+        _draw_kinds(axes, steps, "inside refined segments" if is_refined else "inside segments", is_refined)
         _finish_histogram(axes, label)
     return _titled(figure, f"Steps at {joins.count:,} joins and inside segments")
 
 
-def _draw_kinds(axes: Axes, steps: StepLengths | Dynamics, inside: str) -> None:
-    """A histogram for each kind of step: joins filled, others as outlines."""
+def _draw_kinds(axes: Axes, steps: StepLengths | Dynamics, inside: str, is_refined: bool) -> None:
+    """A histogram for each kind of step: joins filled, others as outlines. Joins that are not refined are one kind."""
+    before, after = ("joins before refinement", "joins after refinement") if is_refined else ("", "joins, not refined")
     for field, colour, filled, label in (
-        ("unrefined_joins", _BEFORE, True, "joins before refinement"),
-        ("refined_joins", _AFTER, True, "joins after refinement"),
+        ("unrefined_joins", _BEFORE, True, before),
+        ("refined_joins", _AFTER, True, after),
         ("inside", _INSIDE, False, inside),
         ("generated", _INSIDE, False, "with a generated state, not at joins"),
         ("relabelled", INK, False, "recorded, with labelled actions"),
         ("recorded", _RECORDED, False, "recorded"),
     ):
         found: Distribution | None = getattr(steps, field, None)
-        if found is not None and not (field == "inside" and getattr(steps, "generated", None)):
+        if label and found is not None and not (field == "inside" and getattr(steps, "generated", None)):
             label = f"{label} (median {found.quantiles.median:.2g})"
             style: dict[str, Any] = {"alpha": 0.6, "zorder": 2} if filled else {"linewidth": 1.8, "zorder": 3}
             shares = np.array(found.counts) / found.quantiles.count

@@ -90,6 +90,11 @@ class Quality(Config):
     calibration: Calibration | None
     returns: Returns | None = None  # none without rewards
 
+    @property
+    def is_refined(self) -> bool:
+        """Whether refinement made any of the states, as far as lineage tells."""
+        return self.kept is None or self.kept.states < 1
+
     def __repr__(self) -> str:
         from scots.reporting.quality_document import quality_document  # which needs this class
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
 
+from scots.core.resources import machine
 from scots.core.versions import code_version, now, package_versions
 from scots.data.trajectories import Meta
 from scots.datasets.specs import spec_of_meta
 from scots.reporting.calibration import NEAR_CELLS
-from scots.reporting.document import Commands, Document, Facts, Paragraph, Picture, Section, short_number
+from scots.reporting.document import Commands, Document, Facts, Finding, Paragraph, Picture, Section, short_number
 from scots.reporting.dynamics import Dynamics
 from scots.reporting.quality import Quality
 from scots.reporting.quality_tables import (
@@ -21,26 +22,39 @@ from scots.reporting.quality_tables import (
     verdict_table,
 )
 from scots.reporting.returns import Returns, returns_table
+from scots.reporting.verdict import GOOD, PLANNING_ONLY, UNUSABLE, Verdict
+
+_TONES: dict[str, Literal["good", "caution", "bad"]] = {GOOD: "good", PLANNING_ONLY: "caution", UNUSABLE: "bad"}
 
 
 def quality_document(
-    quality: Quality, pictures: Sequence[Picture] = (), commands: Sequence[str] = (), name: str = "unnamed data"
+    quality: Quality,
+    pictures: Sequence[Picture] = (),
+    commands: Sequence[str] = (),
+    name: str = "unnamed data",
+    made_by: Sequence[str] = (),
 ) -> Document:
-    """All that was measured. `commands` are worth typing next, `name` is what the user calls data without an id."""
+    """All that was measured, the verdict first.
+
+    `commands` are worth typing next, `made_by` made this page and the data, `name` is what the user calls data without
+    an id.
+    """
     before, after = quality.original, quality.augmented
-    profile = quality.augmentation.profile
-    scale = f" at profile {profile}" if profile else ""
-    reasons = "; ".join(quality.verdict.reasons)
+    scale = f" at profile {quality.augmentation.scale}" if quality.augmentation.scale else ""
     lead = (
-        f"{reasons[:1].upper()}{reasons[1:]}. "
         f"{after.trajectories:,} trajectories of about {after.states / after.trajectories:,.0f} states, made from "
-        f"{before.trajectories:,} of about {before.states / before.trajectories:,.0f}{scale}. Arrows lead from the "
-        "original to the augmented data or, at joins, from before to after refinement."
+        f"{before.trajectories:,} of about {before.states / before.trajectories:,.0f}{scale}. "
+    )
+    lead += (
+        "Arrows lead from the original to the augmented data or, at joins, from before to after refinement."
+        if quality.is_refined
+        else "Arrows lead from the original to the augmented data. The joins are not refined."
     )
     intro = "Look closer, augment again with other choices, or learn to plan from the augmented data:"
     sections = [
+        Section("Verdict", [verdict_finding(quality.verdict)]),
+        Section("Why", [verdict_table(quality.verdict)]),
         Section("Summary", [Facts(quality_facts(quality))]),
-        Section("What the verdict rests on", [verdict_table(quality.verdict)]),
         Section("Figures", pictures),
         Section("Both datasets", [both_datasets_table(quality)]),
         Section("Returns", [returns_table(quality.returns)] if quality.returns else []),
@@ -48,17 +62,21 @@ def quality_document(
         Section("Motion", [motion_table(quality.motion)] if quality.motion else []),
         Section("Steps", steps_tables(quality)),
         Section("Models and repeats", [Facts(details)] if (details := _details(quality)) else []),
-        Section("How it was made", [Facts(_provenance(quality))]),
+        Section("How it was made", [*([Commands(made_by)] if made_by else []), Facts(_provenance(quality))]),
         Section("Next", [Paragraph(intro), Commands(commands)] if commands else []),
     ]
     return Document(f"Augmented {quality.dataset or name}: {quality.verdict.headline}", lead, sections)
 
 
+def verdict_finding(verdict: Verdict) -> Finding:
+    """What the data is good for, and the findings that decided it."""
+    return Finding(_TONES[verdict.label], verdict.label, verdict.reasons)
+
+
 def quality_facts(quality: Quality) -> dict[str, str]:
     """The few numbers that matter most, by name; what was not measured is left out."""
     before, after, on = quality.original, quality.augmented, quality.on_data
-    facts = {"verdict": quality.verdict.headline}
-    facts["states off the data"] = f"{on.recorded_off:.1%} → {on.off:.1%}"
+    facts = {"states off the data": f"{on.recorded_off:.1%} → {on.off:.1%}"}
     if on.off != on.off_positions:
         facts["positions off the data"] = f"{on.recorded_off_positions:.1%} → {on.off_positions:.1%}"
     if quality.clearance:
@@ -67,13 +85,14 @@ def quality_facts(quality: Quality) -> dict[str, str]:
         earned = quality.returns
         facts["mean return"] = f"{earned.original.mean:.0f} → {earned.augmented.mean:.0f}"
         facts["trajectories that earn more than any recorded one"] = f"{earned.beyond_best:.1%}"
-    facts |= _dynamics_fact(quality.dynamics) if quality.dynamics else {}
+    facts |= _dynamics_fact(quality.dynamics, quality.is_refined) if quality.dynamics else {}
     if quality.kept:
         facts["states as recorded"] = f"{quality.kept.states:.0%}"
     if quality.joins:
         steps = quality.joins.position
         medians = [kind.quantiles.median for kind in (steps.unrefined_joins, steps.refined_joins, steps.inside)]
-        facts[f"step length at joins ({medians[2]:.3g} inside)"] = f"{medians[0]:.3g} → {medians[1]:.3g}"
+        change = f"{medians[0]:.3g} → {medians[1]:.3g}" if quality.is_refined else f"{medians[1]:.3g}, not refined"
+        facts[f"step length at joins ({medians[2]:.3g} inside)"] = change
     facts["original fine cells visited, equal numbers"] = (
         f"{quality.coverage.original:.0%} → {quality.coverage.augmented:.0%}"
     )
@@ -88,17 +107,19 @@ def quality_facts(quality: Quality) -> dict[str, str]:
     return facts
 
 
-def _dynamics_fact(dynamics: Dynamics) -> dict[str, str]:
+def _dynamics_fact(dynamics: Dynamics, is_refined: bool) -> dict[str, str]:
     """Dynamic MSE at joins before and after refinement; without joins, of recorded and of augmented steps."""
+    name, kinds = "Dynamic MSE", [dynamics.recorded, dynamics.inside]
     if dynamics.unrefined_joins and dynamics.refined_joins:
-        name, pair = "Dynamic MSE at joins", (dynamics.unrefined_joins, dynamics.refined_joins)
-    elif dynamics.inside:
-        name, pair = "Dynamic MSE", (dynamics.recorded, dynamics.inside)
-    else:
+        name, kinds = "Dynamic MSE at joins", [dynamics.unrefined_joins, dynamics.refined_joins]
+        if not is_refined:
+            name, kinds = f"{name}, not refined", [dynamics.refined_joins]
+    medians = [short_number(kind.quantiles.median) for kind in kinds if kind]
+    if len(medians) < len(kinds):
         return {}
     floor = short_number((dynamics.relabelled or dynamics.recorded).quantiles.median)
     return {
-        name: " → ".join(short_number(kind.quantiles.median) for kind in pair),
+        name: " → ".join(medians),
         f"Dynamic MSE per step (floor {floor})": short_number(dynamics.typical),
     }
 
@@ -157,14 +178,22 @@ def _provenance(quality: Quality) -> dict[str, object]:
     facts = {
         "dataset": quality.dataset,
         "augmentation": made.label,
-        "profile": made.profile,
+        "profile": made.scale,
         "seed": made.seed,
         "fingerprint": made.config_fingerprint,
         "origin": quality.origin,
-        "versions": ", ".join(f"{name} {number}" for name, number in row["versions"].items()),
-        "measured": f"{row['date'].partition('T')[0]} by {row['commit']}",
+        **measured_here(row["versions"], row["date"], row["commit"]),
     }
     return {name: value for name, value in facts.items() if value is not None}
+
+
+def measured_here(versions: Mapping[str, str], date: str, commit: str) -> dict[str, str]:
+    """Where, with what and when something was measured."""
+    return {
+        "machine": machine(),
+        "versions": ", ".join(f"{name} {number}" for name, number in versions.items()),
+        "measured": f"{date.partition('T')[0]} by {commit}",
+    }
 
 
 # --------------------------------------------------------------------------------------------------------------- rows

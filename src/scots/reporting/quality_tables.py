@@ -23,6 +23,15 @@ _KINDS = {  # of steps, by the name of their field
 }
 
 
+def _kinds(is_refined: bool) -> dict[str, str]:
+    """The kinds of steps by field; joins that were not refined are not said to be, and there is one kind of them."""
+    if is_refined:
+        return _KINDS
+    return {"refined_joins": "joins, not refined"} | {
+        field: title for field, title in _KINDS.items() if not field.endswith("joins")
+    }
+
+
 def verdict_table(verdict: Verdict) -> TableBlock:
     """Every measure that the verdict rests on, beside its limit."""
     rows = [(check.finding, *_limits(check), _outcome(check)) for check in verdict.checks]
@@ -142,22 +151,22 @@ def steps_tables(quality: Quality) -> list[TableBlock]:
     if not measured:
         return []
     rows = []
-    for field, title in _KINDS.items():
+    for field, title in _kinds(quality.is_refined).items():
         found = [getattr(kinds, field, None) for kinds in measured.values()]
         if any(found):
             rows.append((title, *map(_median, found)))
     caption = "Median and, in brackets, the 90 % quantile: a median alone hides the few steps that no action can make."
     tables = [TableBlock(("step", *measured), rows, caption)]
     if quality.dynamics:
-        tables += [_groups_table(quality.dynamics), *_places_table(quality.dynamics)]
-    return tables + ([_gaps_table(quality.kept)] if quality.kept and quality.kept.gap else [])
+        tables += [_groups_table(quality.dynamics, _kinds(quality.is_refined)), *_places_table(quality.dynamics)]
+    return tables + ([_gaps_table(quality.kept, quality.is_refined)] if quality.kept and quality.kept.gap else [])
 
 
-def _groups_table(dynamics: Dynamics) -> TableBlock:
+def _groups_table(dynamics: Dynamics, kinds: dict[str, str]) -> TableBlock:
     """Dynamic MSE by groups of columns and kinds of steps, and per step over the whole."""
     groups = [*dynamics.groups["recorded"]]
     rows = []
-    for kind, title in _KINDS.items():
+    for kind, title in kinds.items():
         if kind in dynamics.groups:
             found = (short_number(100 * dynamics.groups[kind][group]) for group in groups)
             share = f"{dynamics.shares[kind]:.1%}" if kind in dynamics.shares else "-"
@@ -185,9 +194,13 @@ def _places_table(dynamics: Dynamics) -> list[TableBlock]:
     return [TableBlock(header, [row], "Medians by place in the segment; 0 is the join. The last is their average.")]
 
 
-def _gaps_table(kept: Kept) -> TableBlock:
-    rows = [(group, f"{gap:.2f}", f"{kept.refined_gap[group]:.2f}") for group, gap in kept.gap.items()]
+def _gaps_table(kept: Kept, is_refined: bool) -> TableBlock:
     caption = "Median change across joins, in root mean square recorded steps: 1 is like a recorded step."
+    if not is_refined:
+        return TableBlock(
+            ("columns", "joins, not refined"), [(name, f"{gap:.2f}") for name, gap in kept.gap.items()], caption
+        )
+    rows = [(name, f"{gap:.2f}", f"{kept.refined_gap[name]:.2f}") for name, gap in kept.gap.items()]
     return TableBlock(("columns", "joins, before refinement", "joins, after refinement"), rows, caption)
 
 

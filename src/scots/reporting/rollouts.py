@@ -53,6 +53,12 @@ class Rollout:
     plans: dict[int, Array] = field(default_factory=dict)  # step a plan was made at -> its positions (T, P)
     subgoals: list[Array] = field(default_factory=list)  # at each step (P,); none without a planner
 
+    @property
+    def label(self) -> str:
+        """The task and how it ended: "task 1: reached in 120 steps"."""
+        task = f"task {self.episode.task.number}" if self.episode.task.number else "own task"
+        return f"{task}: {'reached' if self.episode.success else 'not reached'} in {self.episode.steps:,} steps"
+
     def plan_at(self, step: int) -> Array:
         """The plan that was followed at a step (T, P); empty without a planner."""
         made = max((at for at in self.plans if at <= step), default=None)
@@ -189,10 +195,7 @@ def _panels(rollouts: Sequence[Rollout], meta: Meta) -> tuple[Figure, list[Axes]
     figure = Figure(figsize=(3.4 * columns + 1, (3.4 * height / width + 0.3) * rows + 0.6), layout="compressed")
     panels = list(np.ravel(figure.subplots(rows, columns, squeeze=False)))
     for axes, rollout in zip(panels, rollouts, strict=False):
-        episode = rollout.episode
-        name = f"task {episode.task.number}" if episode.task.number else "own task"
-        outcome = "reached" if episode.success else "not reached"
-        axes.set_title(f"{name}: {outcome} in {episode.steps:,} steps", fontsize=10)
+        axes.set_title(rollout.label, fontsize=10)
         axes.set_xticks([])
         axes.set_yticks([])
         axes.set_aspect("equal")
