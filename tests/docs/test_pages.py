@@ -33,6 +33,7 @@ NOT_RUN = {
     "make demo": "a quarter of an hour; test_demo.py runs it with hardly any training",
     "make test": "runs this test",
     "pip install": "installs packages",
+    "scots app": "serves a page until it is stopped; tests/app has it served and exported",
 }
 DRY = {"scots table": "hours: only the list of work is made"}
 EPISODES = 60  # of every maze dataset
