@@ -13,7 +13,7 @@ from scots.models.scan_encoder import ScanEncoder, ScanEncoderConfig, kl_diverge
 from scots.models.training import TrainingConfig, fit
 
 RAYS = 64
-SMALL = ScanEncoderConfig(latent=3, channels=(4, 4, 8, 8), hidden=16, training=TrainingConfig(150, 16, 1e-2))
+SMALL = ScanEncoderConfig(latent=3, channels=(4, 4, 8, 8), hidden=16, training=TrainingConfig(300, 16, 5e-3))
 
 
 def scans(count: int, seed: int = 0) -> np.ndarray:
