@@ -121,7 +121,7 @@ def demo_document(pipelines: dict[str, Pipeline], rows: dict[str, list[EvalResul
         Section("The data before and after", [verdict_finding(found.verdict), Facts(quality_facts(found)), *pictures]),
         own_logs(folder),
         Section("Where the time went", [_times(pipelines, rows)]),
-        Section("How it was made", [Commands([f"python -m scots.demo {folder}"]), Facts(measured)]),
+        Section("How it was made", [Facts(measured), Commands([f"python -m scots.demo {folder}"])]),
         Section("Next", [intro, Commands(_NEXT)]),
     ]
     return Document("Short logs in, long plans out", lead, sections)

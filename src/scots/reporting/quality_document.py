@@ -62,7 +62,7 @@ def quality_document(
         Section("Motion", [motion_table(quality.motion)] if quality.motion else []),
         Section("Steps", steps_tables(quality)),
         Section("Models and repeats", [Facts(details)] if (details := _details(quality)) else []),
-        Section("How it was made", [*([Commands(made_by)] if made_by else []), Facts(_provenance(quality))]),
+        Section("How it was made", [Facts(_provenance(quality)), *([Commands(made_by)] if made_by else [])]),
         Section("Next", [Paragraph(intro), Commands(commands)] if commands else []),
     ]
     return Document(f"Augmented {quality.dataset or name}: {quality.verdict.headline}", lead, sections)
