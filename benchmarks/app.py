@@ -94,35 +94,33 @@ class Client:
         self._connection.close()
 
 
-def questions(states: list[list[float]], rng: random.Random) -> Iterator[tuple[str, dict[str, Any]]]:
-    """What a person asks: mostly walks, as sliders are dragged."""
-    while True:
-        start, other = rng.sample(states, 2)
-        weight, draw = round(rng.uniform(0, 10), 1), rng.randrange(5)
-        yield "stitch", {"start": start, "draw": draw, "novelty_weight": weight, "stitches": 40}
-        yield "distance", {"start": start}
-        yield "stitch", {"start": start, "draw": draw + 1, "novelty_weight": weight, "stitches": 20}
-        yield "plan", {"start": start, "goal": other}
+def round_of(states: list[list[float]], rng: random.Random) -> list[tuple[str, dict[str, Any]]]:
+    """What a person asks one after the other: mostly walks, as sliders are dragged."""
+    start, other = rng.sample(states, 2)
+    walk = {"start": start, "draw": rng.randrange(5), "novelty_weight": round(rng.uniform(0, 10), 1), "stitches": 40}
+    shorter = walk | {"stitches": 20}
+    plan = {"start": start, "goal": other}
+    return [("stitch", walk), ("distance", {"start": start}), ("stitch", shorter), ("plan", plan)]
 
 
 def ask_for(address: tuple[str, int], seconds: float, seed: int, times: dict[str, list[float]], bad: list[str]) -> None:
-    """Ask one question after the other, and note how long each took and what was not answered."""
+    """Ask round after round, at least one, and note how long each answer took and what was not answered."""
     client, rng = Client(*address), random.Random(seed)
     client.ask("GET", "/api/scene")
-    states = json.loads(client.answer)["states"]
-    end = time.monotonic() + seconds
-    for kind, question in questions(states, rng):
-        begun = time.monotonic()
-        if begun > end:
-            return
-        try:
-            status = client.ask("POST", f"/api/{kind}", json.dumps(question).encode())
-        except (OSError, HTTPException) as error:
-            bad.append(f"{kind}: {error!r}")
-            continue
-        if status != 200:
-            bad.append(f"{kind}: {status} {client.answer[:200]!r}")
-        times[kind].append(1000 * (time.monotonic() - begun))
+    states, end, is_first = json.loads(client.answer)["states"], time.monotonic() + seconds, True
+    while is_first or time.monotonic() < end:
+        is_first = False
+        for kind, question in round_of(states, rng):
+            begun = time.monotonic()
+            try:
+                status = client.ask("POST", f"/api/{kind}", json.dumps(question).encode())
+            except (OSError, HTTPException) as error:
+                bad.append(f"{kind}: {error!r}")
+                continue
+            if status != 200:
+                bad.append(f"{kind}: {status} {client.answer[:200]!r}")
+            times[kind].append(1000 * (time.monotonic() - begun))
+    client.close()
 
 
 def load(address: tuple[str, int], clients: int, seconds: float) -> tuple[dict[str, list[float]], list[str]]:
