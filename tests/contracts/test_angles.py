@@ -11,7 +11,7 @@ from strategies import drives
 from scots.agents import AGENTS
 from scots.agents.gcbc import GCBC
 from scots.augmenters import AUGMENTERS
-from scots.augmenters.embedding import ENCODERS
+from scots.augmenters.embedding import ENCODERS, RawState
 from scots.augmenters.scots import ScotsConfig
 from scots.core.errors import BadInput
 from scots.datasets.specs import spec_of
@@ -78,11 +78,13 @@ def test_agents(name: str, normalize: bool, tmp_path: Path):
 
 
 MAPLESS = [name for name, planner in PLANNING.items() if not planner.plans_actions and name != "oracle"]
+"""Planners of positions that need no map."""
 
 
 @pytest.mark.parametrize("name", MAPLESS)
 def test_planners_of_positions_do_not_see_the_heading(name: str):
     planner = PLANNING[name].for_data(PLANNING[name].configure(SPEC, 30, "smoke"), DATA)
+    planner.encoder = RawState(DATA.only_positions())
     (plan,) = planner.plan(DATA.positions[:1], DATA.positions[100:101], [0])
     assert plan.positions.shape[1] == 2
 

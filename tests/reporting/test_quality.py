@@ -331,8 +331,8 @@ def test_report_on_tracks_without_environment_actions_or_names(tmp_path: Path):
     assert measure_quality(data, aug) == found
     summary = repr(found)
     assert summary.splitlines()[0] == f"Augmented unnamed data: {found.verdict.headline}"
-    lines = [line.split()[1] for line in summary.split("Steps\n")[1].splitlines() if line.startswith("joins, ")]
-    assert lines == ["before", "after"]
+    lines = [line for line in summary.split("Steps\n")[1].splitlines() if line.startswith("joins, ")]
+    assert [" ".join(line.split()[:3]) for line in lines] == ["joins, not refined"]
     assert "Dynamic MSE" not in summary
     assert "Next" not in summary.splitlines()
     for _ in range(2):
