@@ -83,11 +83,11 @@ def test_report_on_the_toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caps
     for words in (arrow, f"scots, {changes}", "at profile smoke, custom", "Progress against novelty", "cores", "torch"):
         assert words in page
     assert "Dynamic MSE" not in page
-    made, commands = (unescape(block.split("</code>")[0]).splitlines() for block in page.split("<code>")[1:3])
-    for command in (*made, *commands):
+    made_by, commands = (unescape(block.split("</code>")[0]).splitlines() for block in page.split("<code>")[1:3])
+    for command in (*made_by, *commands):
         parse(command)
-    assert made[0].startswith(f"scots augment {toy.ID} --out {aug} --profile smoke --segment 9 --set ")
-    assert made[1] == f"scots report {toy.ID} {aug} --out {out}"
+    assert made_by[0].startswith(f"scots augment {toy.ID} --out {aug} --profile smoke --segment 9 --set ")
+    assert made_by[1] == f"scots report {toy.ID} {aug} --out {out}"
     assert page.index('<div class="verdict') < page.index("<h2>Why</h2>") < page.index("<img")
     assert f"scots train hd --data {aug} --recorded {toy.ID} --out planner" in commands
 
