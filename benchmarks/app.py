@@ -215,7 +215,8 @@ def main() -> None:
     options = parser.parse_args()
     clients, seconds, alone, count = (5, 2.0, 2.0, 300) if options.smoke else (50, 60.0, 20.0, 10_000)
     with tempfile.TemporaryDirectory() as folder:
-        os.environ.setdefault("SCOTS_HOME", str(Path(folder) / "home"))
+        if options.run is None:  # what is made for it goes with it
+            os.environ["SCOTS_HOME"] = str(Path(folder) / "home")
         run = options.run or make_run(Path(folder))
         with server(run) as (host, port, process, errors):
             address = host, port

@@ -12,6 +12,7 @@ far apart the places are at which the two states of a join were recorded; the pi
 
 import argparse
 import json
+import os
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -175,6 +176,7 @@ def small_logs(folder: Path) -> tuple[Trajectories, Trajectories]:
 
 def smoke() -> list[dict[str, Any]]:
     with TemporaryDirectory() as folder:
+        os.environ["SCOTS_HOME"] = folder
         logs, held_out = small_logs(Path(folder))
         found = study_betas(logs, held_out, SMOKE, None)
         positions = logs.positions

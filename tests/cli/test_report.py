@@ -173,7 +173,7 @@ def read_first_file_of(words: list[str], monkeypatch: pytest.MonkeyPatch) -> Non
     class Reading(Exception):
         pass
 
-    def read(path: Path) -> None:
+    def read(path: Path, **options: object) -> None:
         raise Reading
 
     monkeypatch.setattr(formats, "read", read)

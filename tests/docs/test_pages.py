@@ -35,7 +35,10 @@ NOT_RUN = {
     "pip install": "installs packages",
     "scots app": "serves a page until it is stopped; tests/app has it served and exported",
 }
-OWN_TEST = {"docs/own-robot.md": "cli/test_own_robot_page.py makes the logs that it is about"}
+ELSEWHERE = {
+    "docs/own-robot.md": "cli/test_own_robot_page.py makes the logs that it is about",
+    "docs/navigation.md": "its encoder trains for minutes; datasets/test_navigation_data.py has it small",
+}
 DRY = {"scots table": "hours: only the list of work is made"}
 EPISODES = 60  # of every maze dataset
 OWN_EPISODES = 10  # in a maze of one's own
@@ -98,7 +101,7 @@ def _small(mirror: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.mark.slow
 @pytest.mark.mujoco
 @pytest.mark.usefixtures("_small")
-@pytest.mark.parametrize("page", [page for page in PAGES if page not in {*GENERATED, *OWN_TEST} and runs(page)])
+@pytest.mark.parametrize("page", [page for page in PAGES if page not in {*GENERATED, *ELSEWHERE} and runs(page)])
 def test_what_a_page_shows_runs(page: str, capfd: pytest.CaptureFixture[str]):
     python, printed = PythonBlocks(page), ""
     for block in blocks_of(page):
