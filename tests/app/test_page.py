@@ -162,8 +162,24 @@ def test_a_phone_shows_all_and_a_finger_picks(tab: Tab, page: str):
         small = "[...document.querySelectorAll('button')].filter(b => b.offsetWidth && b.offsetHeight < 36).length"
         assert tab.value(small) == 0
     tab.tap(*tab.middle("#tab-distance"))
+    tab.wait("!document.getElementById('distance').hidden")
     tab.tap(*pixel(tab, (1.0, 1.0)))
     ready(tab, "From the recorded state (1, 1)")
+
+
+def test_an_answer_that_comes_late_stays_in_its_tab(tab: Tab, page: str):
+    tab.open(page, 1200)
+    ready(tab, "farthest")
+    tab.value("answered = ask, ask = async (...q) => (await new Promise((go) => { release = go }), answered(...q)); 0")
+    tab.click_on("#tab-plan")
+    ready(tab, "Planning")
+    tab.click_on("#tab-distance")
+    ready(tab, "farthest")
+    tab.value("release()")
+    tab.wait("page.tabs.plan.answer && !page.tabs.plan.question.busy")
+    assert "farthest" in tab.value(STATUS)
+    tab.click_on("#tab-plan")
+    ready(tab, "The cheapest of 4 plans")
 
 
 def test_what_is_missing_says_how_to_make_it(tab: Tab, session: Session, tmp_path: Path):

@@ -5,11 +5,11 @@ class DistanceTab {
   constructor(page) {
     this.page = page;
     this.hidesStates = true;
-    this.question = new LastQuestion("distance", (answer) => this.answered(answer), (error) => page.fail(error));
+    this.question = new LastQuestion("distance", (answer) => this.answered(answer), (error) => page.fail(this, error));
   }
 
   open() {
-    if (this.answer) this.answered(this.answer);
+    if (this.answer) this.show();
     else this.picked(this.page.firstState());
   }
 
@@ -28,7 +28,12 @@ class DistanceTab {
   answered(answer) {
     this.answer = answer;
     this.largest = Math.max(...answer.distances, 1);
-    const [x, y] = answer.state;
+    this.show();
+  }
+
+  show() {
+    if (!this.page.isOpen(this)) return;
+    const [x, y] = this.answer.state;
     this.page.legend(NEAR_FAR, "0 steps", `${Math.round(this.largest)} steps`);
     this.page.say(`From the recorded state (${x}, ${y}), the farthest place is ${Math.round(this.largest)} steps away.`);
     this.page.map.redraw();

@@ -82,6 +82,11 @@ class Page {
     this.tabs[name].open();
   }
 
+  // An answer may come after its tab was left: it must not be shown over another.
+  isOpen(tab) {
+    return this.map.layer === tab;
+  }
+
   // ---------------------------------------------------------------------------------------------------- what is shown
 
   // Words in `backticks` are commands.
@@ -96,8 +101,8 @@ class Page {
     this.element("status").classList.toggle("error", isError);
   }
 
-  fail(error) {
-    this.say(error.message, true);
+  fail(tab, error) {
+    if (this.isOpen(tab)) this.say(error.message, true);
   }
 
   legend(scale, low = "", high = "") {

@@ -4,7 +4,7 @@
 class PlanTab {
   constructor(page) {
     this.page = page;
-    this.question = new LastQuestion("plan", (answer) => this.answered(answer), (error) => page.fail(error));
+    this.question = new LastQuestion("plan", (answer) => this.answered(answer), (error) => page.fail(this, error));
     this.draws = 0;
     this.candidates = page.slider("plan-candidates", 4, () => this.askAgain());
     page.element("draw-plans").addEventListener("click", () => {
@@ -15,7 +15,7 @@ class PlanTab {
 
   open() {
     if (!this.start) [this.start, this.goal] = this.page.farStates();
-    if (this.answer) this.answered(this.answer);
+    if (this.answer) this.show();
     else this.askAgain();
   }
 
@@ -50,6 +50,12 @@ class PlanTab {
 
   answered(answer) {
     this.answer = answer;
+    this.show();
+  }
+
+  show() {
+    if (!this.page.isOpen(this)) return;
+    const { answer } = this;
     this.page.legend(null);
     const share = Math.round(100 * answer.off_support);
     this.page.say(`The cheapest of ${answer.candidates.length} plans as drawn: about ${Math.round(answer.steps)} steps. ` +

@@ -6,7 +6,7 @@ const STITCH_MILLISECONDS = 450; // for which a stitch is shown when it is playe
 class StitchTab {
   constructor(page) {
     this.page = page;
-    this.question = new LastQuestion("stitch", (answer) => this.answered(answer), (error) => page.fail(error));
+    this.question = new LastQuestion("stitch", (answer) => this.answered(answer), (error) => page.fail(this, error));
     this.start = null;
     this.direction = null; // null: a random one, number `drawn`
     this.drawn = 0;
@@ -84,7 +84,7 @@ class StitchTab {
   }
 
   show() {
-    if (!this.answer) return;
+    if (!this.answer || !this.page.isOpen(this)) return;
     const stitch = this.answer.stitches[this.shown - 1];
     this.number.value = this.shown;
     this.page.element("stitch-number-shown").textContent = `${this.shown} of ${this.answer.stitches.length}`;

@@ -29,7 +29,7 @@ class WatchTab {
     try {
       this.rollout = await ask(`rollout/${this.select.value}`);
     } catch (error) {
-      return this.page.fail(error);
+      return this.page.fail(this, error);
     }
     this.step.max = this.rollout.path.length - 1;
     this.step.value = this.step.max;
@@ -47,7 +47,7 @@ class WatchTab {
   }
 
   show() {
-    if (!this.rollout) return;
+    if (!this.rollout || !this.page.isOpen(this)) return;
     const step = Number(this.step.value);
     const [x, y] = this.rollout.path[step];
     this.page.element("step-shown").textContent = `${step} of ${this.step.max}`;
