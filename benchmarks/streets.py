@@ -22,6 +22,7 @@ from scots.core.files import append_rows
 from scots.core.versions import code_version, now
 from scots.data.trajectories import Array
 from scots.datasets import load, streets
+from scots.experiments.planning import plan
 
 PAIRS = 100
 TOLERANCE = 5.0  # metres
@@ -62,11 +63,13 @@ def measure(seed: int, profile: Profile, files: int, pairs: int) -> dict[str, An
         "least_covered": float(network.coverage(long.positions).min()),
         "pairs": pairs,
     }
-    for name, candidates in (("one plan", 1), ("searched", 8)):
-        paths = scots.plan(planner, starts, goals, candidates=candidates, seed=seed, allow_outside=True)
+    ways = {"one plan": (1, False), "cheapest of 8 as drawn": (8, False), "scots plan": (8, True)}
+    for name, (candidates, search) in ways.items():
+        paths = plan(planner, starts, goals, candidates=candidates, seed=seed, allow_outside=True, search=search)
         on = [off_street(path.positions) == 0 for path in paths]
         row |= {f"{name}, on streets": float(np.mean(on))}
         row |= {f"{name}, states off streets": off_street(np.concatenate([path.positions for path in paths]))}
+        row |= {f"{name}, replaced": float(np.mean([path.replaced for path in paths]))}
     row |= {"augment_minutes": (augmented - begin) / 60, "train_minutes": (trained - augmented) / 60}
     return row | {"commit": code_version(), "date": now()}
 

@@ -131,7 +131,8 @@ def plan(
 
     `model` is a planner or its folder, which must hold the embedding and the support of the recorded data. `start` and
     `goal` are positions in the data's unit, or whole states: one of each, (P,), or many, (B, P). The answer says what
-    it thinks of itself: its cost, the environment steps it should take, and the share of states off the recorded data.
+    it thinks of itself: its cost, the environment steps it should take, the share of states off the recorded data, and
+    the share that recorded ways replaced because the plan as drawn left the data (never with one candidate).
 
     >>> data = scots.load("toy-corridor-stitch-v0")
     >>> planner = scots.train("hd", scots.augment(data, profile="smoke"), profile="smoke")

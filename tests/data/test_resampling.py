@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scots.core.errors import BadInput
 from scots.data.angles import angle_period, into_range, parse_angles, turn
 from scots.data.inspection import inspect
-from scots.data.resampling import GAP_STEPS, fill_missing, resample, typical_step
+from scots.data.resampling import GAP_STEPS, fill_missing, resample, split_at_gaps, typical_step
 from scots.data.trajectories import Meta, Trajectories, offsets_from_lengths
 
 META = Meta(columns=("x", "y", "heading"), position=(0, 1), angles=((2, 360.0),))
@@ -108,8 +108,30 @@ def test_gaps_split_and_short_pieces_are_dropped() -> None:
     assert found.data.times.tolist() == [0, 1, 2, 3, 120, 121, 122, 123]
     assert (found.duplicates, found.gaps, found.short) == (1, 2, 1)
     assert found.data.terminated.tolist() == [False, True]
-    for words in ("duplicate times dropped (1)", "typical ones (2)", "fewer than two states dropped (1)"):
+    for words in ("duplicate times dropped (1)", "split at gaps (2)", "fewer than two states dropped (1)"):
         assert words in found.describe()
+
+
+def test_an_episode_ends_where_the_recording_stopped() -> None:
+    steps = [1.0] * 30 + [40.0] + [1.0] * 20 + [4.0, 40.0, 40.0] + [1.0] * 20
+    times = np.concatenate([[0.0], np.cumsum(steps)])
+    rows = np.arange(len(times))
+    data = Trajectories(times[:, None], [0, len(rows)], actions=rows[:, None], times=times, terminated=[True])
+    split, gaps, single = split_at_gaps(data)
+    assert (split.lengths.tolist(), gaps, single) == ([31, 22, 21], 3, 1)
+    np.testing.assert_array_equal(split.actions[:, 0], rows[rows != 53])
+    assert split.terminated.tolist() == [False, False, True]
+    assert split_at_gaps(split)[0].equals(split)
+    assert split_at_gaps(data, 3.0)[0].lengths.tolist() == [31, 21, 21]
+    assert split_at_gaps(data, np.inf)[0].equals(data)
+    assert split_at_gaps(data.select([0]), 1000.0)[1] == 0
+    with pytest.raises(BadInput, match="above zero"):
+        split_at_gaps(data, 0.0)
+
+
+def test_bursts_of_rows_are_uneven_and_have_no_gaps() -> None:
+    times = np.cumsum(np.tile([60.0, 0.1, 0.1, 0.1], 20))
+    assert split_at_gaps(Trajectories(times[:, None], [0, len(times)], times=times))[1] == 0
 
 
 def test_actions_stay_where_the_step_is_even_and_are_dropped_elsewhere() -> None:

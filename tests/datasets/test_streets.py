@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from scots.cli import main
 from scots.core.errors import BadInput
 from scots.data import formats
+from scots.data.choices import Choices
 from scots.data.trajectories import Array, Trajectories
 from scots.datasets import streets
 from scots.datasets.streets import Street, Streets
@@ -187,7 +188,7 @@ def test_files_hold_the_same_rows_and_say_nothing_more(tmp_path: Path) -> None:
     files = sorted(folder.iterdir())
     assert [file.name for file in files] == [f"track_{number:03d}.csv" for number in range(4)]
     assert files[0].read_text().splitlines()[0] == "time,x,y,heading,speed"
-    read, kept = formats.read(folder), fresh(written)
+    read, kept = formats.read(folder, choices=Choices(gap=np.inf)), fresh(written)
     assert 0 < (~kept).sum() < 0.05 * written.rows  # some receivers send a row twice
     assert np.array_equal(read.observations, written.observations[kept])
     assert np.array_equal(read.lengths, np.add.reduceat(kept, written.offsets[:-1], dtype=int))
@@ -197,6 +198,11 @@ def test_files_hold_the_same_rows_and_say_nothing_more(tmp_path: Path) -> None:
     assert read.meta.dataset is None
     assert [step["origin"] for step in read.meta.provenance] == ["read from tables"]
     assert [read.meta.columns[column] for column, _ in read.meta.angles] == ["heading"]
+    split = formats.read(folder)
+    assert len(split) > len(read)
+    steps = split.window_starts(2)
+    assert np.linalg.norm(split.positions[steps + 1] - split.positions[steps], axis=1).max() < 50
+    assert "at gaps in time" in split.meta.provenance[0]["split"]
 
 
 def fresh(data: Trajectories) -> Array:

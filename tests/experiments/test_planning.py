@@ -93,9 +93,9 @@ def test_a_plan_depends_on_its_seed_and_not_on_the_others(planner: PlannerModel)
     goals = TOY.positions[[70, 300, 500]]
     together = plan(planner, START, goals, candidates=3)
     [again] = plan(planner, START, goals[0], candidates=3)
-    [other] = plan(planner, START, goals[0], candidates=3, seed=1)
     assert np.allclose(together[0].positions, again.positions, atol=1e-5)  # batches may round otherwise
-    assert not np.array_equal(again.positions, other.positions)
+    [drawn], [other] = (plan(planner, START, goals[0], candidates=3, seed=seed, search=False) for seed in (0, 1))
+    assert not np.array_equal(drawn.positions, other.positions)
     for path, goal in zip(together, goals, strict=True):
         assert np.array_equal(path.positions[[0, -1]], [START, goal])
 
@@ -127,11 +127,27 @@ def test_a_planner_without_bridges_is_compared_plan_by_plan(tmp_path: Path, fold
     fit(straight, TOY, seed=0, folder=tmp_path / "straight")
     SearchParts.load(folder / "search").save(tmp_path / "straight" / "search")
     straight.meta = DATA.meta
-    first, second = plan(straight, START, [GOAL, START], candidates=3)
-    line = START + np.linspace(0, 1, 12)[:, None] * (GOAL - START)
+    ahead = TOY.positions[9]  # straight on: a line to it keeps to the data
+    first, second = plan(straight, START, [ahead, START], candidates=3)
+    line = START + np.linspace(0, 1, 12)[:, None] * (ahead - START)
     assert np.allclose(first.positions, until_arrival(line, Support.of(DATA).step), atol=1e-5)
     assert len(first.candidates) == 3
     assert second.positions.tolist() == [START.tolist()] * 2  # at the goal from the beginning
+
+
+def test_a_plan_through_a_wall_takes_recorded_ways_instead(tmp_path: Path, folder: Path):
+    straight = StraightPlanner.for_data(StraightConfig(), TOY)
+    fit(straight, TOY, seed=0, folder=tmp_path / "straight")
+    SearchParts.load(folder / "search").save(tmp_path / "straight" / "search")
+    straight.meta = DATA.meta
+    [drawn] = plan(straight, START, GOAL, candidates=1)
+    [kept] = plan(straight, START, GOAL, candidates=2)
+    assert (drawn.replaced, drawn.off_support > 0) == (0, True)
+    assert (kept.replaced > 0.5, kept.off_support) == (True, 0)
+    assert "along recorded ways, where the plan as drawn left the data" in str(kept)
+    recorded = {tuple(position) for position in TOY.positions.tolist()}
+    assert {tuple(position) for position in kept.positions.tolist()} <= recorded
+    np.testing.assert_array_equal(kept.positions[[0, -1]], [START, GOAL])
 
 
 def test_whole_states_are_planned_by_their_position(planner: PlannerModel):
@@ -264,7 +280,7 @@ def path_of(positions: Array, **said: float) -> PlannedPath:
     return PlannedPath(
         positions,
         ("x", "y, north"),
-        **{"cost": 1.5, "steps": 2, "off_support": 0.5, **said},
+        **{"cost": 1.5, "steps": 2, "off_support": 0.5, "replaced": 0.0, **said},
         candidates=(),
         candidate_costs=(),
     )

@@ -26,7 +26,7 @@ def path_of(positions: Array) -> PlannedPath:
     others[1][1::2] = np.nan
     others[1][-1] = others[0][-1] = positions[-1] + 9
     return PlannedPath(
-        positions, names, 12.3, 45.0, 0.25, tuple(Plan(own, seed=0) for own in others), (0.0,) * len(others)
+        positions, names, 12.3, 45.0, 0.25, 0.0, tuple(Plan(own, seed=0) for own in others), (0.0,) * len(others)
     )
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import torch
@@ -49,6 +49,7 @@ from scots.data.shards import Make, ShardedJob
 from scots.data.strides import StrideDistances
 from scots.data.support import Support
 from scots.data.trajectories import Array, Meta, Trajectories
+from scots.data.ways import RecordedWays
 from scots.datasets.specs import DatasetSpec, spec_of
 from scots.models.cache import artifact_folder, key_of, load_cached, load_or_train, model_folder
 from scots.models.diffusion import SamplingConfig
@@ -314,6 +315,7 @@ def _index(
     Manifold.of(states).save(folder / "manifold.npz")
     if data.meta.position:
         Support.of(data).save(folder / "support.npz")  # for the search of plans that are learned from what is stitched
+        RecordedWays.of(data).save(folder / "ways.npz")
         if isinstance(encoder, TemporalDistance):
             encoder.stride_distances(data).save(folder / "strides.npz")
     # Not as quaternions: a join between q and -q, though the same posture, is one that no refinement can bridge.
@@ -428,6 +430,9 @@ def _scores(chosen: Walk, segment: int) -> Array:
 # ------------------------------------------------------------------------------------------- looking back from the data
 
 
+_Part = TypeVar("_Part", Support, StrideDistances, RecordedWays)
+
+
 @dataclass(frozen=True)
 class Stitched:
     """How stitched data was made."""
@@ -449,13 +454,19 @@ class Stitched:
 
     def support(self) -> Support | None:
         """The support of the data that was stitched, if it is in the cache."""
-        path = segments_folder(self.config, self.source, self.seed) / "support.npz"
-        return Support.load(path) if path.exists() else None
+        return self._cached(Support, "support.npz")
 
     def strides(self) -> StrideDistances | None:
         """The distances by stride of the data that was stitched, if they are in the cache."""
-        path = segments_folder(self.config, self.source, self.seed) / "strides.npz"
-        return StrideDistances.load(path) if path.exists() else None
+        return self._cached(StrideDistances, "strides.npz")
+
+    def ways(self) -> RecordedWays | None:
+        """The recorded ways of the data that was stitched, if they are in the cache."""
+        return self._cached(RecordedWays, "ways.npz")
+
+    def _cached(self, kind: type[_Part], name: str) -> _Part | None:
+        path = segments_folder(self.config, self.source, self.seed) / name
+        return kind.load(path) if path.exists() else None
 
     def inverse_dynamics(self) -> InverseDynamics | None:
         """The model that labelled its actions, if it is in the cache."""

@@ -37,7 +37,9 @@ class Choices:
     angles: str | None = None
     """Columns that wrap around, with their period: heading=360,yaw=6.2832; none: no column does."""
     every: float | None = None
-    """Resample to one state every so many seconds; splits episodes at gaps."""
+    """Resample to one state every so many seconds."""
+    gap: float | None = None
+    """Split an episode where a step takes longer, in seconds (default: than five typical steps); inf: nowhere."""
 
     def given(self) -> dict[str, Any]:
         """Only what is set."""
@@ -54,7 +56,7 @@ def words(text: str | None) -> list[str]:
 
 def refuse_table_choices(choices: Choices, format: str) -> None:
     """Complain about choices that only a table can follow."""
-    for name in TABLES_ONLY:
+    for name in (*TABLES_ONLY, *(["gap"] if choices.every is None else [])):
         if getattr(choices, name) is not None:
             raise BadInput(f"--{name} is for tables such as CSV, and this is {format}; leave it out")
 
@@ -69,7 +71,7 @@ def evenly(data: Trajectories, choices: Choices) -> Trajectories:
     """Data with the even time step that was chosen, if any, and a provenance that says what that took."""
     if choices.every is None:
         return data
-    found = resample(data, choices.every)
+    found = resample(data, choices.every, choices.gap)
     step = {"origin": RESAMPLED, "every": choices.every, "resampling": found.describe()}
     return found.data.with_meta(provenance=(*data.meta.provenance, step))
 

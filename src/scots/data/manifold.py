@@ -22,7 +22,7 @@ HELD_OUT_QUANTILE = 0.99  # of the distances of held-out recorded states: the th
 _FENCE = 3.0  # Tukey's fence for far outliers, in interquartile ranges: places that one episode alone visits
 _MIN_THRESHOLD = 0.25  # of a median step: closer than this to a recorded path is on the data
 _MAX_STATE_KEYS = 100_000  # states in inverted lists; in trees there are all of them
-_HELD_OUT = 20_000  # recorded states from which the thresholds are measured
+HELD_OUT = 20_000  # recorded states from which the thresholds are measured
 _FOLDS = 5  # parts of the episodes, each held out once
 _NEIGHBOURS = 4  # recorded steps from which the nearest is taken: those that begin at the nearest states
 _TREE_COLUMNS = 8  # up to this many a tree is exact and fast; beyond, inverted lists
@@ -186,12 +186,12 @@ class Manifold:
     def of(cls, data: Trajectories, seed: int = 0) -> Self:
         """The manifold of recorded data: a few seconds for a million states."""
         rng, units = np.random.default_rng(seed), StepUnits.of(data)
-        queries = np.sort(rng.choice(data.rows, min(_HELD_OUT, data.rows), replace=False))
-        folds = _folds(data, rng)
+        queries = np.sort(rng.choice(data.rows, min(HELD_OUT, data.rows), replace=False))
+        folds = episode_folds(data, rng)
 
         def measured(keys: Array, view: Callable[[Array], Array]) -> tuple[Paths, float, Array]:
             paths = _paths(data, keys, view)
-            return paths, *_held_out(paths, folds[keys], view(data.observations[queries]), folds[queries])
+            return paths, *held_out(paths, folds[keys], view(data.observations[queries]), folds[queries])
 
         states, threshold, off = measured(_keys(data, units, rng), units.features)
         positions, position_threshold, off_positions = None, 0.0, np.zeros(len(queries), dtype=bool)
@@ -282,14 +282,14 @@ def _shape_meta(meta: Meta) -> Meta:
     return Meta(position=meta.position, angles=meta.angles, quaternions=meta.quaternions)
 
 
-def _folds(data: Trajectories, rng: np.random.Generator) -> Array:
+def episode_folds(data: Trajectories, rng: np.random.Generator) -> Array:
     """The fold of each row (N,): whole episodes, or consecutive rows of a single one."""
     if len(data) == 1:
         return np.arange(data.rows) * _FOLDS // data.rows
     return (rng.permutation(len(data)) % _FOLDS)[data.episode_of(np.arange(data.rows))]
 
 
-def _held_out(paths: Paths, folds: Array, queries: Array, query_folds: Array) -> tuple[float, Array]:
+def held_out(paths: Paths, folds: Array, queries: Array, query_folds: Array) -> tuple[float, Array]:
     """The threshold that held-out queries give, and which of them lie beyond it."""
     distances = np.zeros(len(queries))  # of a single state, which has no other to be compared with
     for fold, rest in _rests(paths, folds):

@@ -1,4 +1,4 @@
-"""An even time step for data recorded at uneven ones, and missing values inside episodes."""
+"""Gaps in a recording, an even time step for data recorded at uneven ones, and missing values inside episodes."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from scots.data.angles import into_range, turn
 from scots.data.trajectories import Array, Trajectories, offsets_from_lengths
 
 GAP_STEPS = 5  # a step longer than so many typical ones is a gap
+_RARE = 0.05  # share of steps: where more are that long, the sampling is uneven and nothing is missing
 _EVEN = 1e-3  # relative deviation of a step that still counts as even
 _MAX_ROWS = 1 << 31
 
@@ -31,7 +32,7 @@ class Resampled:
         """One line: what was dropped and split."""
         counts = [
             f"duplicate times dropped ({self.duplicates})" if self.duplicates else "",
-            f"split at steps longer than {GAP_STEPS} typical ones ({self.gaps})" if self.gaps else "",
+            f"split at gaps ({self.gaps})" if self.gaps else "",
             f"pieces of fewer than two states dropped ({self.short})" if self.short else "",
             f"{', '.join(self.lost)} dropped: they cannot be interpolated" if self.lost else "",
         ]
@@ -46,16 +47,35 @@ def typical_step(data: Trajectories) -> float:
     return float(np.median(steps)) if steps.size else float("nan")
 
 
-def resample(data: Trajectories, every: float) -> Resampled:
+def split_at_gaps(data: Trajectories, gap: float | None = None) -> tuple[Trajectories, int, int]:
+    """Episodes that end where the recording stopped for a while; the number of splits, and of single states dropped.
+
+    A step is a gap if it takes longer than `gap` seconds, or than five typical ones if such are rare.
+    """
+    if gap is not None and not gap > 0:
+        raise BadInput(f"--gap {gap:g}: expected seconds above zero")
+    if data.times is None:
+        return data, 0, 0
+    starts = data.window_starts(2)
+    long = data.times[starts + 1] - data.times[starts] > (GAP_STEPS * typical_step(data) if gap is None else gap)
+    if not long.any() or (gap is None and long.mean() > _RARE):
+        return data, 0, 0
+    pieces = _split(data, starts[long])
+    kept = pieces.select(np.flatnonzero(pieces.lengths > 1))
+    return kept, int(long.sum()), len(pieces) - len(kept)
+
+
+def resample(data: Trajectories, every: float, gap: float | None = None) -> Resampled:
     """One state every so many seconds, by linear interpolation; angles turn the short way.
 
-    A row whose time was there already is dropped. An episode is split where a step is longer than five typical ones
-    (the median, or `every` if that is longer), and a piece with fewer than two states is dropped. Actions, rewards and
-    other arrays are kept only where all steps are even already, because then no state is interpolated.
+    A row whose time was there already is dropped. An episode is split where a step takes longer than `gap`, or than
+    five typical ones (the median, or `every` if that is longer), and a piece with fewer than two states is dropped.
+    Actions, rewards and other arrays are kept only where all steps are even already, because then no state is
+    interpolated.
     """
     times = _checked_times(data, every)
     unique = _without_duplicates(data, times)
-    gaps, even = _steps(unique, every)
+    gaps, even = _steps(unique, every, gap)
     pieces = _split(unique if even else _states_only(unique), gaps)
     pieces = pieces if even else _interpolated(pieces, every)
     long = np.flatnonzero(pieces.lengths > 1)
@@ -66,12 +86,12 @@ def resample(data: Trajectories, every: float) -> Resampled:
     return Resampled(kept, data.rows - unique.rows, len(gaps), len(pieces) - len(long), lost)
 
 
-def _steps(data: Trajectories, every: float) -> tuple[Array, bool]:
+def _steps(data: Trajectories, every: float, gap: float | None) -> tuple[Array, bool]:
     """The rows before gaps, and whether all other steps are even already."""
     assert data.times is not None
     starts = data.window_starts(2)
     steps = data.times[starts + 1] - data.times[starts]
-    is_gap = steps > GAP_STEPS * max(every, typical_step(data))
+    is_gap = steps > (GAP_STEPS * max(every, typical_step(data)) if gap is None else gap)
     return starts[is_gap], bool((np.abs(steps[~is_gap] - every) <= _EVEN * every).all())
 
 

@@ -237,8 +237,8 @@ class Trajectories:
     ) -> Trajectories:
         """The episodes of a pandas frame. Columns are named one by one or as "x,y"; those not named are guessed.
 
-        `others` are further fields of `scots.data.choices.Choices`: ignore, angles, every. What `to_pandas` made comes
-        back exactly.
+        `others` are further fields of `scots.data.choices.Choices`: ignore, angles, every, gap. What `to_pandas` made
+        comes back exactly.
         """
         from scots.data.choices import Choices
         from scots.data.formats.frames import from_frame

@@ -19,8 +19,8 @@ from scots.data.trajectories import Array, Trajectories
 SEGMENT_STEPS = 25  # of a segment, the paper's H - 1
 AUGMENTED_STATES = 5_000_000  # of an augmented dataset, about [P]
 _MIN_SEGMENT_STEPS = 2
-_MIN_AUGMENTED_STATES = 500_000
-_STATES_PER_ROW = 100  # stitched states for every recorded one: the published datasets have 1 to 5
+_MIN_AUGMENTED_STATES = 100_000
+_STATES_PER_ROW = 20  # stitched states for every recorded one: the published datasets have 1 to 5
 _MAX_GAPS = 80  # between the waypoints of a plan
 _MIN_GAPS = 4
 _SPARE = 1.25  # plans are longer than the longest path by this factor: nobody drives it in a straight line

@@ -25,6 +25,7 @@ from scots.data.scans import encoding_step
 from scots.data.strides import StrideDistances
 from scots.data.support import Support
 from scots.data.trajectories import Array, Meta, Trajectories
+from scots.data.ways import RecordedWays
 from scots.datasets.encoding import StateEncoding
 from scots.datasets.loading import known_meta, load
 from scots.datasets.specs import DatasetSpec, spec_of, spec_of_meta
@@ -66,29 +67,35 @@ class SearchParts:
     embedding: TemporalDistance
     support: Support
     strides: StrideDistances
+    ways: RecordedWays
 
     @classmethod
     def of(cls, data: Trajectories, config: TemporalDistanceConfig, seed: int) -> Self:
         """The embedding of recorded data, from the cache or trained now, its support, and both measured together."""
         embedding = load_or_train(TemporalDistance, config, data, seed, "embedding")
-        return cls(embedding, Support.of(data), embedding.stride_distances(data))
+        return cls(embedding, Support.of(data), embedding.stride_distances(data), RecordedWays.of(data))
 
     def save(self, folder: Path) -> None:
         """Write all of them into a folder."""
         self.embedding.save(folder / "embedding")
         self.strides.save(folder / "strides.npz")
+        self.ways.save(folder / "ways.npz")
         self.support.save(folder / "support.npz")
 
     @staticmethod
     def are_in(folder: Path) -> bool:
         """Whether a folder holds them; the support is written last."""
-        return (folder / "support.npz").exists() and (folder / "strides.npz").exists()
+        return all((folder / f"{name}.npz").exists() for name in ("strides", "ways", "support"))
 
     @classmethod
     def load(cls, folder: Path) -> Self:
         """Read what `save` wrote."""
-        embedding, support = TemporalDistance.load(folder / "embedding"), Support.load(folder / "support.npz")
-        return cls(embedding, support, StrideDistances.load(folder / "strides.npz"))
+        return cls(
+            TemporalDistance.load(folder / "embedding"),
+            Support.load(folder / "support.npz"),
+            StrideDistances.load(folder / "strides.npz"),
+            RecordedWays.load(folder / "ways.npz"),
+        )
 
     @property
     def encoder(self) -> PositionEmbedding:
@@ -232,7 +239,7 @@ def save_search_parts(
 
 def _cached_search_parts(stitched: Stitched) -> SearchParts | None:
     """What plan search needs, as stitching left it in the cache."""
-    parts = stitched.embedding(), stitched.support(), stitched.strides()
+    parts = stitched.embedding(), stitched.support(), stitched.strides(), stitched.ways()
     return None if None in parts else SearchParts(*parts)  # type: ignore[arg-type]
 
 

@@ -39,12 +39,16 @@ class PlannedPath:
     cost: float  # what plan search minimises: steps that cannot be walked, plus a tenth of all steps
     steps: float  # environment steps from start to goal along the plan, by the embedding
     off_support: float  # share of its states that are more than a median step from every recorded box
+    replaced: float  # share of its states that are recorded ways, because the plan as drawn left the data
     candidates: tuple[Plan, ...] = field(repr=False)  # plans as drawn, before the search, that it was compared with
     candidate_costs: tuple[float, ...] = field(repr=False)  # of each of them
 
     def __str__(self) -> str:
         states, share = f"{len(self.positions)} states", f"{100 * self.off_support:.0f} %"
-        return f"{states}, about {self.steps:.0f} steps, cost {self.cost:.1f}, {share} off the recorded support"
+        said = f"{states}, about {self.steps:.0f} steps, cost {self.cost:.1f}, {share} off the recorded support"
+        if not self.replaced:
+            return said
+        return f"{said}; {100 * self.replaced:.0f} % along recorded ways, where the plan as drawn left the data"
 
 
 def plan(
@@ -60,8 +64,9 @@ def plan(
 ) -> list[PlannedPath]:
     """The cheapest of several plans for each pair of start and goal; see `scots.plan`.
 
-    Without `search` it is the cheapest as drawn, which takes no longer where the planner is poor. `parts` are those of
-    the planner's folder, for who plans again and again.
+    A plan that leaves the recorded data takes recorded ways instead. Without `search` it is the cheapest as drawn,
+    which takes no longer where the planner is poor. `parts` are those of the planner's folder, for who plans again and
+    again.
     """
     seeds = Seeds(seed)
     if candidates > _MOST_CANDIDATES:
@@ -210,8 +215,9 @@ class _Chooser:
         by_parts = candidates > 1 and planner.has_bridges
         self._search = parts.search(planner, SearchConfig(candidates, mend=by_parts, bisect=by_parts))
         self._single = parts.search(planner, SearchConfig())
-        self._columns, self._support = column_names(planner), parts.support
+        self._columns, self._parts = column_names(planner), parts
         self._candidates, self._seeds, self._searches = candidates, seeds, search and candidates > 1
+        self._keeps_to_data = self._searches and not planner.plans_actions  # actions lead where they lead
 
     def best(self, starts: Array, goals: Array, first: int) -> list[PlannedPath]:
         """The best plans from starts to goals (B, P), of which the first pair has this number among all."""
@@ -237,10 +243,17 @@ class _Chooser:
     def _path(self, best: tuple[Plan, PlanRating], drawn: Sequence[Plan], ratings: Sequence[PlanRating]) -> PlannedPath:
         """What the best plan says of itself; the last ratings are those of the drawn plans."""
         plan, rating = best
-        positions = until_arrival(plan.positions, self._support.step)
-        share = off_support_share(self._support, positions)
+        positions, replaced = until_arrival(plan.positions, self._parts.support.step), 0.0
+        if self._keeps_to_data:
+            positions, on_recorded_ways = self._parts.ways.keep(positions)
+            replaced = float(on_recorded_ways.mean())
+        if replaced:
+            [rating] = self._search.rate([Plan(positions, plan.seed)])
+        share = off_support_share(self._parts.support, positions)
         costs = tuple(own.cost for own in ratings[-len(drawn) :])
-        return PlannedPath(positions, self._columns, rating.cost, rating.steps, share, tuple(drawn), costs)
+        return PlannedPath(
+            positions, self._columns, rating.cost, rating.steps, share, replaced, tuple(drawn), candidate_costs=costs
+        )
 
 
 def _cheapest(plans: Sequence[Plan], ratings: Sequence[PlanRating]) -> tuple[Plan, PlanRating]:
@@ -265,7 +278,7 @@ def until_arrival(positions: Array, step: float) -> Array:
 
 def to_trajectories(paths: Sequence[PlannedPath]) -> Trajectories:
     """Plans as a dataset: one episode of positions each; what they say of themselves is in its provenance."""
-    said = [{"cost": path.cost, "steps": path.steps, "off_support": path.off_support} for path in paths]
+    said = [{name: getattr(path, name) for name in ("cost", "steps", "off_support", "replaced")} for path in paths]
     columns = paths[0].columns
     meta = Meta(
         columns=columns,

@@ -71,8 +71,8 @@ class PlanCost:
         return self.faults(sequences, spacing) + LENGTH_COST * self.steps(sequences).sum(axis=1)
 
     def rate(self, plans: Sequence[Plan], spacing: int) -> list[PlanRating]:
-        """The rating of each plan by every `spacing`-th of its positions."""
-        sequences = [plan.positions[None, ::spacing] for plan in plans]
+        """The rating of each plan by every `spacing`-th of its positions, and its last."""
+        sequences = [plan.positions[None, _every(spacing, len(plan.positions))] for plan in plans]
         return [PlanRating(float(self.cost(own, spacing)[0]), float(self.steps(own).sum())) for own in sequences]
 
     def faults(self, sequences: Array, spacing: int) -> Array:
@@ -268,6 +268,11 @@ def concatenate(first: Array, second: Array, steps: Callable[[Array], Array]) ->
     while len(joined) > len(first):
         joined = np.delete(joined, steps(joined).argmin() + 1, axis=0)
     return np.concatenate([joined, np.repeat(second[-1:], len(first) - len(joined), axis=0)])
+
+
+def _every(spacing: int, positions: int) -> Array:
+    """Numbers of every so many of the positions of a plan, and of the last."""
+    return np.append(np.arange(0, positions - 1, spacing), positions - 1)
 
 
 def _windows(sequences: Array, first: int, length: int) -> Array:

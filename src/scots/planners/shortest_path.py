@@ -24,6 +24,7 @@ from scots.core.config import Config, Profile
 from scots.core.errors import BadInput
 from scots.data.support import Support
 from scots.data.trajectories import Array, Meta, Trajectories
+from scots.data.ways import walked
 from scots.datasets.specs import DatasetSpec
 from scots.envs import environment_class
 from scots.envs.base import MazeEnvironment
@@ -256,11 +257,3 @@ def usual_pace(data: Trajectories) -> float:
     rows = data.random_rows(steps + 1, 10_000, np.random.default_rng(0))
     lengths = np.linalg.norm(data.positions[rows + steps] - data.positions[rows], axis=1)
     return float(np.median(lengths[lengths >= np.quantile(lengths, 0.9) / 2])) / steps or 1.0
-
-
-def walked(corners: Array, pace: float) -> Array:
-    """Positions (T, P), one per step of this length along a polyline (N, P), its last corner included."""
-    lengths = np.linalg.norm(np.diff(corners, axis=0), axis=1)
-    along = np.concatenate([[0.0], np.cumsum(lengths)])
-    at = np.append(np.arange(0.0, along[-1], pace), along[-1])
-    return np.stack([np.interp(at, along, column) for column in corners.T], axis=1).astype(np.float32)

@@ -20,7 +20,7 @@ from scots.data.choices import Choices, words
 from scots.data.formats import roles
 from scots.data.formats.timestamps import BadCell, Times, is_clock, looks_like_time, to_seconds
 from scots.data.inspection import READ_FROM_TABLES, position_columns
-from scots.data.resampling import fill_missing
+from scots.data.resampling import fill_missing, split_at_gaps
 from scots.data.trajectories import Array, Meta, Trajectories, offsets_from_lengths
 
 _MOSTLY = 0.5  # a column with a larger share of missing cells is left out; one with fewer numbers is text
@@ -49,6 +49,7 @@ class _Notes:
     left_out: dict[str, str] = field(default_factory=dict)
     dropped: dict[str, int] = field(default_factory=dict)
     filled: int = 0
+    gaps: int = 0
 
     def drop(self, count: int, what: str) -> None:
         if count:
@@ -91,6 +92,9 @@ def read_foreign(tables: Sequence[Table], choices: Choices) -> Trajectories:
         raise BadInput(f"{tables[0].header}: {_no_observations(source, notes)}")
     data = _build(cells, columns, offsets, seconds, periods, list(positions), origin)
     data = data if whole.all() else data.select(np.flatnonzero(whole))
+    if choices.every is None:  # or resampling splits
+        data, notes.gaps, single = split_at_gaps(data, choices.gap)
+        notes.drop(single, "single states between gaps")
     if choices.position and not columns.position:
         data = data.with_meta(position=position_columns(data, choices.position)[0])
     return data.with_meta(provenance=(_entry(data, columns, times, origin, notes, choices),))
@@ -414,6 +418,7 @@ def _entry(
     texts = {
         "episodes": f"column {' and '.join(columns.episode)}" if columns.episode else "one per file",
         "time": f"column {' and '.join(columns.time)} ({times.how})" if times else "none",
+        "split": f"at gaps in time ({notes.gaps}); --gap says from how many seconds on" if notes.gaps else "",
         "position": (source or "not known") + metres,
         "state": ", ".join(data.meta.columns),
         "angles": ", ".join(
