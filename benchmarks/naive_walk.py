@@ -22,6 +22,13 @@ def naive_walk(
     latents, starts = segments.latents, segments.starts
     stream = seeds.stream("walk", trajectory)
     sampled = int(starts[stream.integers(len(starts))])
+    if config.first == "episode":
+        episodes = sorted(set(segments.episodes.tolist()))
+        sampled = min(
+            int(row)
+            for row, n in zip(starts, segments.episodes, strict=True)
+            if n == episodes[trajectory % len(episodes)]
+        )
     direction = stream.standard_normal(latents.shape[1])
     direction /= np.linalg.norm(direction)
     composed: list[int] = []
@@ -29,7 +36,7 @@ def naive_walk(
     end, episode = sampled, None
     while len(composed) < config.stitches:
         best = sampled
-        if composed or config.first != "sampled":
+        if composed or config.first == "nearest":
             candidates = find_candidates(segments, nearest, end, episode, config)
             best = int(starts[candidates[choose(latents, starts[candidates], visited, direction, config)]])
         composed.append(best)

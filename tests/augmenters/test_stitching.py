@@ -46,6 +46,7 @@ CHOICES: list[dict[str, Any]] = [
     VARIANTS["official"] | {"distinct_episodes": True},
     VARIANTS["official"] | {"novelty_weight": 0.0, "candidates": 3},
     VARIANTS["official"] | {"shortlist": 30},
+    VARIANTS["official"] | {"first": "episode"},
     VARIANTS["official"] | {"shortlist": 50, "continuation": False},
     VARIANTS["paper"] | {"continuation": False, "distinct_episodes": True},
 ]
@@ -235,6 +236,13 @@ def test_memory_grows_with_every_stitch(
     monkeypatch.setattr(stitching, "novelty", spy)
     toy_walk(data, replace(SMALL, stitches=4, memory=memory, first=first), range(2))
     assert sizes == expected
+
+
+def test_every_place_where_an_episode_began_is_the_beginning_of_a_trajectory(data: Trajectories):
+    episodes = len(data)
+    walked = toy_walk(data, replace(SMALL, stitches=2, first="episode"), range(episodes + 1))[0]
+    assert walked.segments[:, 0].tolist() == [*data.offsets[:-1].tolist(), 0]
+    assert (walked.score[:, 0] == 0).all()
 
 
 def test_without_novelty_the_memory_does_not_matter(data: Trajectories):

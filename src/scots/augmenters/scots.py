@@ -37,7 +37,7 @@ from scots.augmenters.rewards import (
     kept_states,
     label_rewards,
 )
-from scots.augmenters.stitching import Segments, StitchingConfig, Walk, assemble, walk
+from scots.augmenters.stitching import First, Segments, StitchingConfig, Walk, assemble, walk
 from scots.core.config import Config, Profile, Seeds
 from scots.core.console import console
 from scots.core.errors import BadInput
@@ -213,11 +213,16 @@ def _laptop(config: ScotsConfig, spec: DatasetSpec) -> ScotsConfig:
     return replace(
         config,
         embedding=embedding,
-        stitching=replace(config.stitching, shortlist=100),
+        stitching=replace(config.stitching, shortlist=100, first=_first(config.stitching, spec)),
         refinement=RefinementConfig(generated=5, context=3 if few_columns else 1, draws=3, keep_actions=True),
         stitcher=stitcher,
         inverse=inverse,
     )
+
+
+def _first(stitching: StitchingConfig, spec: DatasetSpec) -> First:
+    """Where trajectories begin: of own data, which is often little, where its episodes do."""
+    return "episode" if not spec.is_published and stitching.first == "nearest" else stitching.first
 
 
 def _smoke(config: ScotsConfig, spec: DatasetSpec) -> ScotsConfig:

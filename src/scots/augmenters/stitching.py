@@ -30,6 +30,11 @@ _PRODUCT_TRAJECTORIES = 32  # per matrix product, so that their distances stay i
 _TIE = 1e-6  # relative; closer scores differ only by the rounding of single-precision latents
 
 
+First = Literal["nearest", "sampled", "episode"]
+"""Where a trajectory begins: with the best-scored neighbour of a sampled state, with a sampled segment, or where an
+episode does, each in turn. No segment leads to where an episode began, so of little data those places would be lost."""
+
+
 @dataclass(frozen=True)
 class StitchingConfig(Config):
     """How trajectories are composed. The defaults are the official code's, with a threshold that adapts to the data."""
@@ -41,7 +46,7 @@ class StitchingConfig(Config):
     stitches: int = 40  # N_stitch, segments per trajectory
     score_scale: Literal["zscore", "raw"] = "zscore"  # standardise progress and novelty over the candidates, or not
     memory: Literal["endpoints", "states"] = "endpoints"  # visited latents: segment ends, or all states
-    first: Literal["nearest", "sampled"] = "nearest"  # best-scored neighbour of a sampled state, or a sampled segment
+    first: First = "nearest"
     index: IndexKind = "exact"
     min_displacement: Displacement = "auto"  # between the two ends of a segment, in position units
     shortlist: int | None = None  # nearest latents, of which the k with the nearest states are scored; None: no look
@@ -152,7 +157,7 @@ def best(scores: Array) -> Array:
 class Walk:
     """The chosen segments of B trajectories with S stitches each, and their scores.
 
-    A sampled first segment is not scored: its gap, progress, novelty and score are zero.
+    A first segment that is given is not scored: its gap, progress, novelty and score are zero.
     """
 
     segments: Array  # (B, S) int64, first rows of the chosen segments
@@ -208,6 +213,9 @@ def walk(segments: Segments, config: StitchingConfig, seeds: Seeds, trajectories
 def _walk_batch(segments: Segments, config: StitchingConfig, seeds: Seeds, trajectories: range) -> Walk:
     streams = [seeds.stream("walk", number) for number in trajectories]
     sampled = segments.starts[[stream.integers(len(segments.starts)) for stream in streams]]
+    if config.first == "episode":
+        beginnings = segments.starts[np.unique(segments.episodes, return_index=True)[1]]
+        sampled = beginnings[np.array(trajectories) % len(beginnings)]
     direction = directions(streams, segments.latents.shape[1])
     chosen = np.empty((len(trajectories), config.stitches), dtype=np.int64)
     terms = np.zeros((4, *chosen.shape), dtype=np.float32)  # gap, progress, novelty, score
@@ -241,7 +249,7 @@ def choices(segments: Segments, config: StitchingConfig, first: Array, direction
     memory.add(latents[first[:, None]])
     end, episode = first, None
     for stitch in range(config.stitches):
-        if stitch == 0 and config.first == "sampled":
+        if stitch == 0 and config.first != "nearest":
             unscored = np.zeros((len(first), 1))
             choice = Choice(first[:, None], unscored, unscored, unscored, unscored, np.zeros(len(first), dtype=int))
         else:
