@@ -108,6 +108,8 @@ def test_little_own_data_makes_fewer_trajectories_and_published_data_as_many_as_
     assert "about 198,000 states in all" in own.summary()
     config = AUGMENTERS["scots"].configure(own, "laptop")
     assert config.trajectories * (config.stitching.states - 1) == pytest.approx(198_000, rel=0.01)
+    maze = custom_collection("pointmaze-spiral-stitch-v0").meta(parse_maze(SPIRAL, "spiral"))
+    assert spec_of(replace(toy.make(300), meta=maze)).augmented_states == own.augmented_states
     giant = AUGMENTERS["scots"].configure(SPECS["pointmaze-giant-stitch-v0"], "laptop")
     assert giant.trajectories == 2500
 

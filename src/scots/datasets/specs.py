@@ -410,6 +410,9 @@ def custom_collection(dataset: str) -> MazeCollection:
 def spec_of(data: Trajectories) -> DatasetSpec:
     """The settings for a dataset: its row of the table, those of its kind of maze, or derived from the data itself."""
     spec = spec_of_meta(data.meta, data.observations.shape[1], int(np.median(data.lengths)))
+    if spec.is_published:
+        return spec
+    spec = replace(spec, augmented_states=augmented_states(data.rows))
     return _derived(data, spec) if spec.is_derived else spec
 
 
@@ -435,8 +438,8 @@ def spec_of_meta(meta: Meta, columns: int, episode_states: int) -> DatasetSpec:
 
 def _derived(data: Trajectories, spec: DatasetSpec) -> DatasetSpec:
     """Lengths of segments, trajectories and plans that are measured on the data itself."""
-    segment, states = segment_states(data.lengths), augmented_states(data.rows)
-    return replace(spec, segment=segment, augmented_states=states).with_path(path_steps(data, segment))
+    segment = segment_states(data.lengths)
+    return replace(spec, segment=segment).with_path(path_steps(data, segment))
 
 
 def _longest_way(meta: Meta) -> float:
