@@ -123,7 +123,8 @@ def test_a_custom_maze_has_the_settings_of_the_medium_one():
     spec, medium = spec_of(tracks(collection.meta(ring))), SPECS["antmaze-medium-stitch-v0"]
     assert (spec.collection, spec.id) == (collection, "antmaze-ring-stitch-v0")
     same = {"collection": None, "id": "", "environment": None}
-    own = {name: getattr(spec, name) for name in ("path_steps", "waypoints", "stitches", "chunks")}  # by its way
+    by_its_way_and_rows = ("path_steps", "waypoints", "stitches", "chunks", "augmented_states")
+    own = {name: getattr(spec, name) for name in by_its_way_and_rows}
     assert replace(spec, **same) == replace(medium, **same, **own)
 
 
