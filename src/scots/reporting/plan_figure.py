@@ -58,7 +58,7 @@ def _height(axes: Axes) -> float:
 
 
 def _title(paths: Sequence[PlannedPath]) -> str:
-    return str(paths[0]) if len(paths) == 1 else f"{len(paths)} plans"
+    return str(paths[0]).replace("; ", "\n") if len(paths) == 1 else f"{len(paths)} plans"
 
 
 def _draw_support(axes: Axes, support: Support, steps: int) -> None:
