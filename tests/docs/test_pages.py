@@ -31,7 +31,7 @@ from scots.envs.maze import load_maze
 from scots.reporting import plots
 
 NOT_RUN = {
-    "make demo": "a quarter of an hour; test_demo.py runs it with hardly any training",
+    "make demo": "twenty minutes; test_demo.py runs it with hardly any training",
     "make test": "runs this test",
     "pip install": "installs packages",
     "scots app": "serves a page until it is stopped; tests/app has it served and exported",

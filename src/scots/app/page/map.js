@@ -163,8 +163,10 @@ class MapView {
       context.lineWidth = 4;
       context.strokeStyle = themeColour("paper");
       context.fillStyle = themeColour("ink");
-      context.strokeText(label, left + 13, top - 10);
-      context.fillText(label, left + 13, top - 10);
+      const width = context.measureText(label).width;
+      const begin = left + 13 + width < this.canvas.clientWidth ? left + 13 : left - 13 - width;
+      context.strokeText(label, begin, top - 10);
+      context.fillText(label, begin, top - 10);
     }
   }
 

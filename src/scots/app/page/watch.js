@@ -77,7 +77,8 @@ class WatchTab {
     const { path, goal, subgoals } = this.rollout;
     const marks = goal ? [{ point: goal, colour: "goal", shape: "star", label: "goal" }] : [];
     const subgoal = subgoals[Math.min(step, subgoals.length - 1)];
-    if (subgoal) marks.push({ point: subgoal, colour: "subgoal", label: "subgoal" });
+    const isGoal = goal && subgoal && Math.hypot(goal[0] - subgoal[0], goal[1] - subgoal[1]) < 1e-3;
+    if (subgoal && !isGoal) marks.push({ point: subgoal, colour: "subgoal", label: "subgoal" });
     return [...marks, { name: "agent", point: path[step], colour: "start" }];
   }
 
