@@ -104,5 +104,26 @@ _STREETS = Study(
         where the plan as drawn leaves the data. The map only scores; nothing that learns sees it.""",
 )
 
-STUDIES = (_JOINS, _STREETS)
+_OWN_MAZE = Study(
+    title="A maze of one's own",
+    file="own_maze.jsonl",
+    key=("dataset", "profile", "recorded_episodes"),
+    command=lambda row: "python benchmarks/own_maze.py --keep results/own_maze.jsonl",
+    columns={
+        "dataset": _text("dataset"),
+        "cells": _text("cells"),
+        "recorded episodes": _text("recorded_episodes"),
+        "stitched states": _text("states", "{:,}"),
+        "steps of the longest way": _text("path_steps"),
+        "waypoints": _text("waypoints"),
+        "step limit": _text("max_steps"),
+        "episodes": _text("episodes"),
+        "success": _share("success"),
+        "commit": lambda row: row["commit"][:7],
+    },
+    note="""A spiral that no setting was chosen on, at profile `laptop`: HD on stitched data, one plan at a time,
+        followed by GCIQL. Lengths and the step limit follow from the maze.""",
+)
+
+STUDIES = (_JOINS, _STREETS, _OWN_MAZE)
 """In the order of the page."""
