@@ -1,5 +1,6 @@
 """Lengths of segments, trajectories and plans that are derived from data, on shapes whose longest path is known."""
 
+import runpy
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,19 +19,7 @@ from scots.datasets.specs import SPECS, custom_collection, segment_of, spec_of, 
 from scots.envs.maze import parse_maze
 from scots.planners import PLANNERS
 
-SPIRAL = (
-    "###########",
-    "#.........#",
-    "#########.#",
-    "#.......#.#",
-    "#.#####.#.#",
-    "#.#...#.#.#",
-    "#.#.###.#.#",
-    "#.#.....#.#",
-    "#.#######.#",
-    "#.........#",
-    "###########",
-)
+SPIRAL = runpy.run_path(str(Path(__file__).parents[2] / "benchmarks" / "own_maze.py"))["SPIRAL"]
 
 
 def drives(path: np.ndarray, episodes: int, states: int, pace: float) -> Trajectories:
