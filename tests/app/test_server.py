@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import socket
 import threading
-import time
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
@@ -194,18 +193,15 @@ def test_noise_is_refused(address: Address, body: bytes, path: str):
 
 @pytest.mark.slow
 def test_fifty_clients_at_once_are_all_answered(address: Address):
-    """For a few seconds; `benchmarks/app.py` does it for a minute."""
-    end, failures, counts = time.monotonic() + 3, [], []
+    """A few questions each; `benchmarks/app.py` asks for a minute."""
+    failures, done = [], []
 
     def client(number: int) -> None:
-        asked = 0
-        while time.monotonic() < end:
-            kind, question = [("stitch", STITCH), ("distance", {"start": [3.0, 5.0]}), ("plan", PLAN)][asked % 3]
+        for kind, question in [("stitch", STITCH), ("distance", {"start": [3.0, 5.0]}), ("plan", PLAN)]:
             status, text = post(address, kind, question | {"start": [3.0 + number / 50, 5.0]})
             if status != 200:
                 failures.append(text)
-            asked += 1
-        counts.append(asked)
+        done.append(number)
 
     clients = [threading.Thread(target=client, args=(number,)) for number in range(50)]
     for each in clients:
@@ -213,8 +209,7 @@ def test_fifty_clients_at_once_are_all_answered(address: Address):
     for each in clients:
         each.join()
     assert failures == []
-    assert len(counts) == 50
-    assert min(counts) >= 1
+    assert sorted(done) == list(range(50))
 
 
 # ------------------------------------------------------------------------------------------------------------- binding
