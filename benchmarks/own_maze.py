@@ -19,6 +19,7 @@ from scots.core.versions import code_version, now
 from scots.data import formats
 from scots.datasets.collect import collect
 from scots.datasets.specs import custom_collection, spec_of
+from scots.envs.base import Task
 from scots.envs.maze import parse_maze
 from scots.evaluation.results import evaluate
 from scots.experiments.models import augment, subject_of, train_model
@@ -37,6 +38,12 @@ SPIRAL = (
     "#.........#",
     "###########",
 )
+TASKS = tuple(  # between the ends of the spiral, and three other ways that are longer than any episode
+    Task(number, start, goal)
+    for number, (start, goal) in enumerate(
+        [((1, 1), (5, 5)), ((5, 5), (1, 1)), ((1, 9), (7, 7)), ((9, 1), (1, 5)), ((3, 7), (9, 9))], start=1
+    )
+)
 
 
 def measure(folder: Path, profile: Profile, recorded: int, episodes: int) -> dict[str, Any]:
@@ -46,7 +53,7 @@ def measure(folder: Path, profile: Profile, recorded: int, episodes: int) -> dic
     long = augment(data, profile=profile, out=folder / "stitched.npz")
     agent = train_model("gciql", data, profile=profile, folder=folder / "gciql")
     planner = train_model("hd", long, profile=profile, folder=folder / "hd", recorded=data)
-    rows = evaluate(subject_of(planner, agent), episodes=episodes)
+    rows = evaluate(subject_of(planner, agent), TASKS, episodes=episodes)
     spec = spec_of(data)
     return {
         "dataset": ID,
