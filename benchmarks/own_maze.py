@@ -66,6 +66,8 @@ def measure(folder: Path, profile: Profile, recorded: int, episodes: int) -> dic
         "max_steps": rows[0].max_steps,
         "tasks": len(rows),
         "episodes": sum(row.episodes for row in rows),
+        "training_seed": rows[0].training_seed,
+        "seed": rows[0].seed,
         "success": sum(row.successes or 0 for row in rows) / sum(row.episodes for row in rows),
         "failures": {cause: sum(row.failures.get(cause, 0) for row in rows) for row in rows for cause in row.failures},
         "commit": code_version(),

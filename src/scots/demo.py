@@ -153,7 +153,7 @@ def own_logs(folder: Path) -> Section:
         f"{_TRACKS} CSV files as a logger writes them, with irregular times and gaps: no simulator, actions or map. "
         "The streets are known here, so what came out can be scored by them. "
         f"{np.mean([path.replaced for path in paths]):.0%} of a plan's states are recorded ways, taken where the plan "
-        "as drawn left the data: this planner has trained for two minutes."
+        f"as drawn left the data: this planner has trained for only {_TRACK_STEPS:,} steps."
     )
     table = TableBlock(["", "count", "within 5 m of a street"], body, "On the streets")
     return Section("Own logs, without a simulator", [Paragraph(intro), table, picture])

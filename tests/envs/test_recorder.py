@@ -119,7 +119,7 @@ def test_what_cannot_be_recorded_is_said() -> None:
 
 @pytest.mark.mujoco
 def test_a_known_environment_is_named() -> None:
-    pytest.importorskip("ogbench")
+    pytest.importorskip("ogbench", reason="the extra `ogbench` is not installed")
     env = scots.record(gymnasium.make("pointmaze-medium-v0", max_episode_steps=6))
     play(env, 2)
     data = env.trajectories()

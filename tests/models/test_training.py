@@ -339,7 +339,7 @@ def test_a_missing_wandb_is_said_before_anything_is_trained(monkeypatch: pytest.
 
 @pytest.mark.slow
 def test_wandb_gets_the_metrics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    pytest.importorskip("wandb")
+    pytest.importorskip("wandb", reason="wandb, which `--log wandb` needs, is not installed")
     monkeypatch.setenv("WANDB_MODE", "offline")
     monkeypatch.setenv("WANDB_SILENT", "true")
     with log_to("wandb"):

@@ -27,7 +27,7 @@ _FOLDS = 5  # parts of the episodes, each held out once
 _NEIGHBOURS = 4  # recorded steps from which the nearest is taken: those that begin at the nearest states
 _TREE_COLUMNS = 8  # up to this many a tree is exact and fast; beyond, inverted lists
 _LIST, _PROBES = 200, 8  # keys in an inverted list, and how many lists are searched
-_JUMP = 10.0  # steps longer than this many median ones are jumps: nothing was recorded between their ends
+JUMP = 10.0  # steps longer than this many median ones are jumps: nothing was recorded between their ends
 _MEASURED_STEPS = 100_000  # transitions from which units are estimated
 _BLOCK = 1 << 16  # queries at a time
 
@@ -123,7 +123,7 @@ class Paths:
     def of(cls, features: Array, following: Array) -> Self:
         """The steps from each vector to the next (K, F); jumps count as their first state alone."""
         lengths = np.linalg.norm(following - features, axis=1)
-        jump = lengths > _JUMP * _typical(lengths)
+        jump = lengths > JUMP * _typical(lengths)
         return cls(features.astype(np.float32), np.where(jump[:, None], features, following).astype(np.float32))
 
     def distance(self, queries: Array) -> Array:

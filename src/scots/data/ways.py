@@ -14,12 +14,11 @@ from scipy.spatial import cKDTree
 
 from scots.core.errors import BadInput
 from scots.core.files import atomic
-from scots.data.manifold import HELD_OUT, Paths, episode_folds, held_out
+from scots.data.manifold import HELD_OUT, JUMP, Paths, episode_folds, held_out
 from scots.data.npz import read_npz, write_npz
 from scots.data.trajectories import Array, Trajectories
 
 _MAX_PLACES = 20_000  # of a graph; where more positions were recorded, one in every box of a grid is taken
-_JUMP = 10.0  # steps longer than this many median ones are jumps, and no way
 _AGAINST = 4.0  # price of a recorded step in the other direction, where nothing was recorded in this one
 _FAR = 10.0  # steps away from the path that is to be kept to the data, from which on distance counts double
 
@@ -46,7 +45,7 @@ class RecordedWays:
         starts = data.window_starts(2)
         lengths = np.linalg.norm(positions[starts + 1] - positions[starts], axis=1)
         step = float(np.median(lengths[lengths > 0])) if (lengths > 0).any() else 1.0
-        starts = starts[lengths <= _JUMP * step]
+        starts = starts[lengths <= JUMP * step]
         rows, place_of, edge = _thinned(positions, step)
         moves = np.unique(np.stack([place_of[starts], place_of[starts + 1]], axis=1), axis=0)
         following = np.arange(data.rows)
@@ -90,12 +89,8 @@ class RecordedWays:
         prices = lengths * (1 + np.minimum(away[end], 1))
         graph = csr_array((prices, (begin, end)), shape=2 * (len(self.places),))
         before = dijkstra(graph, indices=first, return_predecessors=True)[1]
-        way = [last]
-        while way[-1] != first:
-            if before[way[-1]] < 0:
-                return None
-            way.append(before[way[-1]])
-        return self.places[way[::-1]]
+        numbers = traced(before, first, last)
+        return self.places[numbers] if numbers else None
 
     def save(self, path: Path) -> None:
         """Write the ways as an npz file."""
@@ -135,6 +130,16 @@ class RecordedWays:
         ends, lengths = ends[order], np.maximum(lengths[order], 1e-9)  # zero would be no link
         first = np.append(True, (np.diff(ends, axis=0) != 0).any(axis=1)) if len(ends) else np.zeros(0, dtype=bool)
         return ends[first, 0], ends[first, 1], lengths[first]
+
+
+def traced(before: Array, first: int, last: int) -> list[int]:
+    """The nodes from one to another, by the predecessors (N,) that Dijkstra found; empty where no way leads."""
+    way = [last]
+    while way[-1] != first:
+        if before[way[-1]] < 0:
+            return []
+        way.append(int(before[way[-1]]))
+    return way[::-1]
 
 
 def walked(corners: Array, pace: float) -> Array:

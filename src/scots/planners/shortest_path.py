@@ -24,7 +24,7 @@ from scots.core.config import Config, Profile
 from scots.core.errors import BadInput
 from scots.data.support import Support
 from scots.data.trajectories import Array, Meta, Trajectories
-from scots.data.ways import walked
+from scots.data.ways import traced, walked
 from scots.datasets.specs import DatasetSpec
 from scots.envs import environment_class
 from scots.envs.base import MazeEnvironment
@@ -149,12 +149,8 @@ class _Graph:
         """Centers (N, P) of the boxes from the one nearest to the start to the one nearest to the goal."""
         first, last = self.tree.query([start, goal])[1]
         before = dijkstra(self.lengths, indices=first, return_predecessors=True)[1]
-        path = [last]
-        while path[-1] != first:
-            if before[path[-1]] < 0:
-                return np.empty((0, len(start)), dtype=np.float32)
-            path.append(before[path[-1]])
-        return self.centers[path[::-1]]
+        numbers = traced(before, first, last)
+        return self.centers[numbers] if numbers else np.empty((0, len(start)), dtype=np.float32)
 
 
 def _numbers(number: dict[tuple[int, ...], int], boxes: Array) -> Array:

@@ -100,8 +100,9 @@ _STREETS = Study(
     },
     note="""60 CSV files each, at profile `laptop`. Off the streets is farther than 5 m from all of them. A street is
         covered where a state lies within 10 m. A plan between two random places on streets is on the streets if all its
-        positions are: one plan as drawn, the cheapest of 8, and what `scots plan` answers, which takes recorded ways
-        where the plan as drawn leaves the data. The map only scores; nothing that learns sees it.""",
+        positions are: one plan as drawn, the cheapest of 8, and what `scots plan` answers, which also
+        searches part by part, and takes recorded ways where the plan that it found leaves the data.
+        The map only scores; nothing that learns sees it.""",
 )
 
 _OWN_MAZE = Study(
