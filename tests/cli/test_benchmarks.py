@@ -49,7 +49,9 @@ PROMISED = {
         r'"off_street_recorded": 0\.\d+, "off_street": [01]\.\d+, .*"one plan, on streets": [01]\.\d+, '
         r'.*"scots plan, on streets": [01]\.\d+, .*"scots plan, replaced": [01]\.\d+, .*"commit": ".+", "date": "20.+"'
     ],
-    "own_maze": [r'"cells": 49, "recorded_episodes": 12, .*"tasks": \d+, "episodes": \d+, "success": [01]\.\d+, '],
+    "own_maze": [
+        r'"cells": 49, "recorded_episodes": 12, .*"tasks": \d+, "episodes": \d+, .*"seed": 0, "success": [01]\.\d+, '
+    ],
     "app": [
         *(rf"one client, {kind}: \d+ in all, median \d+ ms, p95 \d+ ms \(target \d+\)" for kind in ("stitch", "plan")),
         r"5 clients for 2 s, stitch: \d+ in all",
