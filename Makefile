@@ -15,7 +15,7 @@ test: $(INSTALLED)  ## install, then check everything
 	$(MAKE) --no-print-directory check
 
 check: lint  ## formatting, lint, types, all tests; no install
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2  # one thread each: two workers that share two cores would wait for each other
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --durations=40  # one thread each: two workers that share two cores would wait for each other
 
 quick: lint  ## the same without the tests that are marked slow, and with fewer random cases: about a minute
 	HYPOTHESIS_PROFILE=quick OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 -m "not slow"

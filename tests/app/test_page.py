@@ -157,7 +157,7 @@ def test_a_phone_shows_all_and_a_finger_picks(tab: Tab, page: str):
     ready(tab, "farthest")
     for name in ("distance", "stitch", "plan", "watch"):
         tab.tap(*tab.middle(f"#tab-{name}"))
-        tab.wait(f"!document.getElementById('{name}').hidden")
+        tab.wait(f"!document.getElementById('{name}').hidden && !page.tabs.{name}.question?.busy")  # nothing moves now
         assert tab.sideways() == 0
         small = "[...document.querySelectorAll('button')].filter(b => b.offsetWidth && b.offsetHeight < 36).length"
         assert tab.value(small) == 0

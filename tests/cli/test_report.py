@@ -19,7 +19,7 @@ from scots.augmenters.scots import ScotsConfig
 from scots.cli import Command, main
 from scots.data import formats
 from scots.data.trajectories import Meta, Trajectories
-from scots.datasets import toy
+from scots.datasets import loading, toy
 from scots.datasets.specs import spec_of
 from scots.reporting import plots
 from scots.reporting.dynamics import Dynamics
@@ -173,10 +173,11 @@ def read_first_file_of(words: list[str], monkeypatch: pytest.MonkeyPatch) -> Non
     class Reading(Exception):
         pass
 
-    def read(path: Path, **options: object) -> None:
+    def read(path: Path | str, **options: object) -> None:
         raise Reading
 
     monkeypatch.setattr(formats, "read", read)
+    monkeypatch.setattr(loading, "load_declared", read)
     monkeypatch.setattr(sys, "argv", words)
     with pytest.raises(Reading):
         runpy.run_path(str(ROOT / words[0]), run_name="__main__")

@@ -80,7 +80,7 @@ def test_a_plan_leads_from_start_to_goal_and_says_what_it_is(planner: PlannerMod
     assert path.columns == ("x", "y")
     assert np.array_equal(path.positions[[0, -1]], [START, GOAL])
     assert len(path.candidates) == len(path.candidate_costs) == 8
-    assert path.cost <= min(path.candidate_costs)
+    assert path.cost <= min(path.candidate_costs) or path.replaced  # recorded ways may be longer than what leaves them
     assert all(np.array_equal(own.positions[[0, -1]], [START, GOAL]) for own in path.candidates)
     assert path.steps > 0
     assert path.cost >= (1 - 1e-6) * 0.1 * path.steps  # all that is added to the price of its length are faults
@@ -111,7 +111,7 @@ def test_many_pairs_are_planned_block_by_block(planner: PlannerModel, monkeypatc
 @pytest.mark.parametrize("seed", range(3))
 def test_more_candidates_never_cost_more_than_one(planner: PlannerModel, seed: int):
     """The plan that is drawn alone is among the candidates."""
-    alone, *several = (plan(planner, START, GOAL, candidates=count, seed=seed)[0] for count in (1, 2, 6))
+    alone, *several = (plan(planner, START, GOAL, candidates=count, seed=seed, search=False)[0] for count in (1, 2, 6))
     assert np.array_equal(
         alone.positions, until_arrival(alone.candidates[0].positions, search_parts(planner).support.step)
     )
@@ -120,6 +120,7 @@ def test_more_candidates_never_cost_more_than_one(planner: PlannerModel, seed: i
         waypoints = [own.candidates[0].positions[::stride] for own in (alone, path)]
         assert np.allclose(*waypoints, atol=1e-5)
         assert path.cost <= alone.cost + 1e-3
+        assert path.cost == min(path.candidate_costs)
 
 
 def test_a_planner_without_bridges_is_compared_plan_by_plan(tmp_path: Path, folder: Path):

@@ -1,7 +1,9 @@
 """The hierarchical diffuser: clamps, strides, horizons, and noise that belongs to each plan alone."""
 
+import math
 from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -10,13 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import drives
 
+from scots.core.config import Profile
 from scots.core.errors import BadInput
 from scots.data.trajectories import Array, Meta, Trajectories
 from scots.datasets import toy
 from scots.datasets.specs import SPECS, spec_of
+from scots.models import diffusion
 from scots.models.diffusion import SamplingConfig
 from scots.models.nets import fourier_features
-from scots.planners.hd import HierarchicalDiffuser, HierarchicalDiffuserConfig, LevelConfig
+from scots.planners.hd import Arrival, HierarchicalDiffuser, HierarchicalDiffuserConfig, LevelConfig
 
 DATA = toy.make(episodes=10)
 SMALL = LevelConfig(width=16, depth=1, head_width=8)
@@ -265,7 +269,7 @@ def test_waypoints_are_the_papers_for_each_dataset(dataset: str, states: int, wa
 
 def test_short_logs_get_waypoints_that_are_closer():
     config = HierarchicalDiffuser.configure(spec_of(DATA), 33, "laptop")
-    assert (config.stride, config.waypoints, config.high_every) == (8, 5, 1)
+    assert (config.stride, config.waypoints, config.high_every, config.training.steps) == (8, 5, 1, 6_000)
 
 
 def test_long_plans_have_three_levels_on_a_laptop_and_a_fitting_budget():
@@ -320,3 +324,74 @@ def test_plans_of_a_heading_turn_the_short_way_round():
     assert plans[:, :, 1].max() < 360
     with pytest.raises(BadInput, match="expects 2 position columns, got 3"):
         model.plan(np.zeros((1, 3)), np.zeros((1, 3)), [0])
+
+
+# ------------------------------------------------------------------------------------------------------------- arrival
+
+TOLD = replace(CONFIG, arrival_quantile=0.1)
+
+
+def test_a_plan_that_is_told_when_to_arrive_waits_at_the_goal_from_then_on():
+    model = planner(TOLD)
+    start, goal = DATA.positions[[0, 3, 7]], DATA.positions[[40, 90, 95]]
+    arrival = model.level("high").arrival
+    assert arrival is not None
+    ends = model.scale(torch.from_numpy(np.stack([start, goal], axis=1)))
+    last = arrival.tokens_between(ends).numpy()
+    plans = whole_plans(model, start, goal, 1, 2, 3)
+    for plan, arrived, own_goal in zip(plans, last, goal, strict=True):
+        waypoints = plan[:: TOLD.stride]
+        assert (waypoints[arrived:] == own_goal).all()
+        assert (waypoints[1:arrived] != own_goal).any(axis=1).all()
+
+
+@given(st.floats(-50, 50), st.integers(2, 20))
+def test_an_estimated_arrival_is_a_token_after_the_first(estimate: float, tokens: int):
+    arrival = Arrival(2, tokens, 0.1)
+    torch.nn.init.zeros_(arrival.net[-1].weight)
+    torch.nn.init.constant_(arrival.net[-1].bias, estimate)
+    (last,) = arrival.tokens_between(torch.zeros(1, 2, 2)).tolist()
+    assert last == min(max(1, math.ceil(np.float32(estimate))), tokens - 1)
+
+
+@pytest.mark.parametrize("quantile", [0.1, 0.5, 0.9])
+def test_the_arrival_that_costs_least_is_the_quantile_of_the_windows(quantile: float):
+    last = torch.from_numpy(np.random.default_rng(0).integers(1, 101, size=4001))
+    ends, arrival = torch.zeros(len(last), 2, 2), Arrival(2, 101, quantile)
+    torch.nn.init.zeros_(arrival.net[-1].weight)
+    losses = []
+    for estimate in range(1, 101):
+        torch.nn.init.constant_(arrival.net[-1].bias, float(estimate))
+        losses.append(arrival.loss(ends, last).item())
+    assert abs(1 + int(np.argmin(losses)) - np.quantile(last.numpy(), quantile)) <= 1
+
+
+def test_what_waits_is_neither_noised_nor_counted_in_the_loss():
+    level = planner(TOLD).level("high")
+    clean = torch.randn(4, TOLD.waypoints, 2, generator=torch.Generator().manual_seed(0))
+    last = torch.tensor([1, 2, 3, 4])
+    held = diffusion.hold_after(clean, last)
+    seen = []
+
+    def network(noisy: torch.Tensor, time: torch.Tensor) -> torch.Tensor:
+        seen.append(noisy)
+        return 1e6 * diffusion.waits(TOLD.waypoints, last)  # would be seen in the loss
+
+    loss = diffusion.bridge_loss("x0", network, held, None, torch.Generator().manual_seed(1), last=last)
+    waits = diffusion.waits(TOLD.waypoints, last).expand_as(held)
+    assert (seen[0][waits] == held[waits]).all()
+    assert (seen[0][:, 1:-1][~waits[:, 1:-1]] != held[:, 1:-1][~waits[:, 1:-1]]).all()
+    assert loss < 100
+    assert set(level.draw_last(0.0, 1000, np.random.default_rng(0)).tolist()) == {1, 2, 3, 4}
+
+
+def test_an_arrival_quantile_outside_of_its_range_is_refused():
+    with pytest.raises(BadInput, match="not between 0 and 1"):
+        replace(CONFIG, arrival_quantile=1.0)
+
+
+def test_small_profiles_tell_the_high_level_when_to_arrive_and_the_paper_does_not():
+    spec = SPECS["pointmaze-giant-stitch-v0"]
+    profiles = get_args(Profile)
+    told = {profile: HierarchicalDiffuser.configure(spec, 1001, profile).arrival_quantile for profile in profiles}
+    assert told == {"smoke": 0.1, "laptop": 0.1, "paper": None}

@@ -15,7 +15,7 @@ from scots.core.config import Config
 from scots.core.errors import BadInput
 from scots.data.trajectories import Array, Normalizer, Trajectories
 from scots.models import diffusion
-from scots.models.diffusion import Frame, Prediction, SamplingConfig
+from scots.models.diffusion import Frame, Prediction, SamplingConfig, TimeDensity
 from scots.models.nets import DiT1d, Scale, feature_sizes, mlp
 from scots.models.training import EMA, Batch, Model, TrainingConfig
 
@@ -33,6 +33,7 @@ class StitcherConfig(Config):
     prediction: Prediction = "eps"
     early_arrival: float = 1.0  # share of training windows that arrive early and stay at their last state
     frame: Frame = "absolute"
+    time_density: TimeDensity = "uniform"  # of the diffusion times that it is trained at
     ema: float = 0.9999
     training: TrainingConfig = TrainingConfig(
         steps=1_000_000, batch_size=64, learning_rate=2e-4, weight_decay=1e-5, schedule="cosine"
@@ -113,8 +114,9 @@ class Stitcher(Model):
     def loss(self, batch: Batch, generator: torch.Generator) -> tuple[Tensor, dict[str, Tensor]]:
         """Denoising error (Eq. 5) on all but the clamped ends."""
         clean = diffusion.hold_after(self.scale(batch["window"]), batch["last"])
-        kind, context = self.config.prediction, self.sizes["context"]
-        return diffusion.bridge_loss(kind, self.net, clean, self._units(), generator, context=context), {}
+        kind, density, context = self.config.prediction, self.config.time_density, self.sizes["context"]
+        units = self._units()
+        return diffusion.bridge_loss(kind, self.net, clean, units, generator, context=context, density=density), {}
 
     def _units(self) -> Tensor | None:
         return self.deviation if self.config.frame == "chord" else None

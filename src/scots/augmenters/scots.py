@@ -189,6 +189,7 @@ def _laptop(config: ScotsConfig, spec: DatasetSpec) -> ScotsConfig:
         prediction="v",
         frame="chord",
         early_arrival=0.0,
+        time_density="uniform" if few_columns else "data",  # limbs change much in a step: what is left is small
         ema=0.999,
         training=replace(
             config.stitcher.training,
@@ -197,7 +198,7 @@ def _laptop(config: ScotsConfig, spec: DatasetSpec) -> ScotsConfig:
             learning_rate=1e-3 if few_columns else 3e-3,
             warmup=200,
         ),
-        sampling=SamplingConfig(steps=6, order=2, temperature=0.0),
+        sampling=SamplingConfig(steps=6 if few_columns else 10, order=2, temperature=0.0),
     )
     inverse = replace(
         config.inverse,
@@ -214,7 +215,7 @@ def _laptop(config: ScotsConfig, spec: DatasetSpec) -> ScotsConfig:
         config,
         embedding=embedding,
         stitching=replace(config.stitching, shortlist=100, first=_first(config.stitching, spec)),
-        refinement=RefinementConfig(generated=5, context=3 if few_columns else 1, draws=3, keep_actions=True),
+        refinement=RefinementConfig(generated=5 if few_columns else 7, context=3, draws=3, keep_actions=True),
         stitcher=stitcher,
         inverse=inverse,
     )

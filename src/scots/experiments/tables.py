@@ -322,9 +322,13 @@ def work_list(runs: Sequence[Run]) -> str:
 
 
 def _expected_minutes(pipeline: Pipeline, stage: str) -> float | None:
-    """How long a stage should take; an agent trains longer to act alone, and each augmenter takes its own time."""
+    """How long a stage should take: an agent trains longer to act alone; augmenters and planners differ."""
     recipe = pipeline.recipe
-    known = {"agent": "agent" if recipe.planner else "agent alone", "augment": f"augment {recipe.augmenter}"}
+    known = {
+        "agent": "agent" if recipe.planner else "agent alone",
+        "augment": f"augment {recipe.augmenter}",
+        "planner": f"planner {recipe.planner}",
+    }
     return pipeline.spec.minutes.get(known.get(stage, stage), pipeline.spec.minutes.get(stage))
 
 

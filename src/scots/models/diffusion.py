@@ -212,6 +212,17 @@ def ends_mask(tokens: int, context: int = 1) -> Tensor:
     return mask
 
 
+def given_mask(tokens: int, context: int = 1, last: Tensor | None = None) -> Tensor:
+    """True on the given states of sequences (T, 1); with `last` (B,) also on all that wait from there on (B, T, 1)."""
+    mask = ends_mask(tokens, context)
+    return mask if last is None else mask.to(last.device) | waits(tokens, last)
+
+
+def waits(tokens: int, last: Tensor) -> Tensor:
+    """True from token `last` (B,) of each sequence on, where it has arrived: (B, T, 1)."""
+    return (torch.arange(tokens, device=last.device) >= last[:, None])[..., None]
+
+
 def draw_last(tokens: int, share: float, size: int, rng: np.random.Generator) -> Array:
     """Last moving state of each of B training sequences: random for a share of them, the final state for the others."""
     return np.where(rng.random(size) < share, rng.integers(tokens - 1, size=size), tokens - 1)
@@ -265,9 +276,13 @@ def bridge_loss(
     generator: torch.Generator,
     density: TimeDensity = "uniform",
     context: int = 1,
+    last: Tensor | None = None,
 ) -> Tensor:
-    """Denoising loss (Eq. 5) of sequences (B, T, D) whose first and last `context` states are clamped."""
-    mask = ends_mask(clean.shape[1], context).to(clean.device)
+    """Denoising loss (Eq. 5) of sequences (B, T, D) whose first and last `context` states are clamped.
+
+    With `last` (B,) they are known to have arrived there: all from that state on are clamped.
+    """
+    mask = given_mask(clean.shape[1], context, last).to(clean.device)
     if deviation is None:
         return denoising_loss(kind, network, clean, mask, generator, density)
     line = chord(ends_of(clean, context), clean.shape[1])
@@ -282,11 +297,17 @@ def bridge(
     deviation: Tensor | None,
     config: SamplingConfig,
     noise: Tensor | torch.Generator,
+    last: Tensor | None = None,
 ) -> Tensor:
-    """Sample sequences (B, T, D) between their given first and last states (B, 2C, D)."""
+    """Sample sequences (B, T, D) between their given first and last states (B, 2C, D).
+
+    With `last` (B,) they arrive at that state of theirs, and wait from there on.
+    """
     context = ends.shape[1] // 2
-    mask, line = ends_mask(tokens, context).to(ends.device), chord(ends, tokens)
+    mask, line = given_mask(tokens, context, last).to(ends.device), chord(ends, tokens)
     known = torch.cat([ends[:, :context], line[:, context:-context], ends[:, context:]], dim=1)
+    if last is not None:
+        known = torch.where(waits(tokens, last), ends[:, -1:], known)
     if deviation is None:
         return sample(denoiser(kind, network), known, mask, config, noise)
     denoise = denoiser(kind, partial(network, context=line))

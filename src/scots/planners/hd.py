@@ -5,7 +5,9 @@
 
 All levels plan in position space, have their first and last position clamped, and learn to arrive early and wait. With
 `high_every` above one the high level plans only every n-th waypoint and a middle level those between: the data holds
-few long windows to learn far positions from, while short ones can be learned from anywhere in it.
+few long windows to learn far positions from, while short ones can be learned from anywhere in it. With
+`arrival_quantile` the high level is told when to arrive. Without it a waypoint may lie anywhere along the way, and the
+mean of places along a bent way is in a wall.
 """
 
 from __future__ import annotations
@@ -31,6 +33,8 @@ from scots.planners.base import CoarseToFine, Plan, PlannerModel, Rngs
 
 POSITIONS_PER_CALL = 8192  # in one network call: bounds memory, and larger batches are no faster on a CPU
 _LONGEST_PLAN = 41  # waypoints of the longest published plans
+_ARRIVAL_WIDTH = 256
+_ARRIVAL_FREQUENCIES = 6  # of Fourier features of both endpoints
 
 
 @dataclass(frozen=True)
@@ -60,6 +64,7 @@ class HierarchicalDiffuserConfig(Config):
     prediction: Prediction = "eps"
     time_density: TimeDensity = "uniform"  # of the diffusion times that it is trained at
     early_arrival: float = 1.0  # share of training windows that arrive early and stay at their last position
+    arrival_quantile: float | None = None  # of the time that the data takes from start to goal; None: any time will do
     reversed_windows: float = 0.0  # share of training windows that are trained on in reverse
     ema: float = 0.9999
     training: TrainingConfig = TrainingConfig(
@@ -71,6 +76,8 @@ class HierarchicalDiffuserConfig(Config):
             raise BadInput(f"{self.waypoints} waypoints leave nothing to plan between start and goal; use at least 3")
         if self.stride < 2:
             raise BadInput(f"waypoints {self.stride} steps apart have nothing between them; use a stride of at least 2")
+        if self.arrival_quantile is not None and not 0 < self.arrival_quantile < 1:
+            raise BadInput(f"arrival_quantile {self.arrival_quantile} is not between 0 and 1")
         gaps = self.waypoints - 1
         if self.high_every < 1 or gaps % self.high_every or gaps < 2 * self.high_every:
             raise BadInput(
@@ -84,7 +91,8 @@ class HierarchicalDiffuserConfig(Config):
 
     def levels(self) -> dict[str, LevelShape]:
         """The levels by name, from coarse to fine."""
-        high = LevelShape(self.high, (self.waypoints - 1) // self.high_every + 1, self.high_every * self.stride)
+        tokens = (self.waypoints - 1) // self.high_every + 1
+        high = LevelShape(self.high, tokens, self.high_every * self.stride, self.arrival_quantile)
         middle = LevelShape(self.middle, self.high_every + 1, self.stride)
         low = LevelShape(self.low, self.stride + 1, 1)
         return {"high": high, "middle": middle, "low": low} if self.high_every > 1 else {"high": high, "low": low}
@@ -92,11 +100,12 @@ class HierarchicalDiffuserConfig(Config):
 
 @dataclass(frozen=True)
 class LevelShape:
-    """A level's config, the positions of one of its sequences, and the steps between them."""
+    """A level's config, the positions of one of its sequences, the steps between them, and when they arrive."""
 
     config: LevelConfig
     tokens: int
     spacing: int
+    arrival_quantile: float | None = None
 
 
 class ConditionedDiT(nn.Module):
@@ -126,6 +135,32 @@ class ConditionedDiT(nn.Module):
         return self.net(sequence, time, torch.cat(context, dim=-1) if context else None, condition)
 
 
+class Arrival(nn.Module):
+    """When a sequence arrives: a quantile of the tokens that windows of the data take between such endpoints.
+
+    Ways in the data wander, so a low quantile tells how long a direct one takes.
+    """
+
+    def __init__(self, columns: int, tokens: int, quantile: float) -> None:
+        super().__init__()
+        self.tokens, self.quantile = tokens, quantile
+        features = columns * (1 + 2 * _ARRIVAL_FREQUENCIES)
+        self.net = mlp((2 * features, *[_ARRIVAL_WIDTH] * 2, 1))
+
+    def forward(self, ends: Tensor) -> Tensor:
+        """The token (B,), as a fraction, at which sequences between normalised ends (B, 2, P) arrive."""
+        return self.net(fourier_features(ends, _ARRIVAL_FREQUENCIES).flatten(1)).squeeze(1)
+
+    def loss(self, ends: Tensor, last: Tensor) -> Tensor:
+        """The quantile loss of windows between these ends (B, 2, P) that arrive at token `last` (B,)."""
+        late = last - self(ends)
+        return torch.maximum(self.quantile * late, (self.quantile - 1) * late).mean()
+
+    def tokens_between(self, ends: Tensor) -> Tensor:
+        """The token (B,) from which on sequences between these ends (B, 2, P) wait."""
+        return self(ends).ceil().long().clamp(1, self.tokens - 1)
+
+
 class Level(nn.Module):
     """A denoiser of normalised sequences of positions whose first and last stay clean."""
 
@@ -136,11 +171,25 @@ class Level(nn.Module):
         self.config, self.columns, self.tokens = shape.config, columns, shape.tokens
         self.net = ConditionedDiT(shape.config, columns, shape.tokens)
         self.ema = EMA(self.net, ema, warmup=True)
+        quantile = shape.arrival_quantile
+        self.arrival = None if quantile is None else Arrival(columns, shape.tokens, quantile)
         self.register_buffer("deviation", torch.ones(columns))
 
-    def loss(self, kind: Prediction, clean: Tensor, generator: torch.Generator, density: TimeDensity) -> Tensor:
-        """Denoising error (Eq. 5) of normalised sequences (B, T, P) on all but their ends."""
-        return diffusion.bridge_loss(kind, partial(self._predict, self.net), clean, self._units(), generator, density)
+    def draw_last(self, share: float, size: int, rng: np.random.Generator) -> Array:
+        """The last position before each of B training sequences waits: early for a share of them, if not told when."""
+        if self.arrival is None:
+            return diffusion.draw_last(self.tokens, share, size, rng)
+        return rng.integers(1, self.tokens, size=size)
+
+    def loss(
+        self, kind: Prediction, clean: Tensor, last: Tensor, generator: torch.Generator, density: TimeDensity
+    ) -> Tensor:
+        """Denoising error (Eq. 5) of normalised sequences (B, T, P), which wait from `last` (B,) on."""
+        network, units = partial(self._predict, self.net), self._units()
+        if self.arrival is None:
+            return diffusion.bridge_loss(kind, network, clean, units, generator, density)
+        denoising = diffusion.bridge_loss(kind, network, clean, units, generator, density, last=last)
+        return denoising + self.arrival.loss(diffusion.ends_of(clean, 1), last)
 
     def draw(self, kind: Prediction, ends: Tensor, rng: Rngs) -> Tensor:
         """Sequences (B, T, P) between normalised ends (B, 2, P), each from noise of its own generator."""
@@ -149,8 +198,11 @@ class Level(nn.Module):
         batch = max(1, POSITIONS_PER_CALL // self.tokens)
         settings = self.tokens, self._units(), self.config.sampling
         network = partial(self._predict, self.ema)
-        pieces = zip(ends.split(batch), noise.split(batch), strict=True)
-        return torch.cat([diffusion.bridge(kind, network, own_ends, *settings, own) for own_ends, own in pieces])
+        drawn = []
+        for own_ends, own_noise in zip(ends.split(batch), noise.split(batch), strict=True):
+            last = self.arrival.tokens_between(own_ends) if self.arrival else None
+            drawn.append(diffusion.bridge(kind, network, own_ends, *settings, own_noise, last))
+        return torch.cat(drawn)
 
     def _predict(self, net: nn.Module, sequence: Tensor, time: Tensor, context: Tensor | None = None) -> Tensor:
         """The network's prediction for sequences in the frame of this level; the context is their chord."""
@@ -208,15 +260,16 @@ class HierarchicalDiffuser(PlannerModel):
             rows = data.random_rows(int(steps[-1]) + 1, count, rng)[:, None] + steps
             is_reversed = rng.random((count, 1)) < self.config.reversed_windows
             batch[name] = data.positions[np.where(is_reversed, rows[:, ::-1], rows)]
-            batch[f"{name}_last"] = diffusion.draw_last(shape.tokens, self.config.early_arrival, count, rng)
+            batch[f"{name}_last"] = self.level(name).draw_last(self.config.early_arrival, count, rng)
         return {name: torch.from_numpy(values) for name, values in batch.items()}
 
     def loss(self, batch: Batch, generator: torch.Generator) -> tuple[Tensor, dict[str, Tensor]]:
         """The denoising errors (Eq. 5) of all levels, which share no weights, on all but the clamped ends."""
         config, losses = self.config, {}
         for name in self.levels:
-            clean = diffusion.hold_after(self.scale(batch[name]), batch[f"{name}_last"])
-            losses[name] = self.level(name).loss(config.prediction, clean, generator, config.time_density)
+            last = batch[f"{name}_last"]
+            clean = diffusion.hold_after(self.scale(batch[name]), last)
+            losses[name] = self.level(name).loss(config.prediction, clean, last, generator, config.time_density)
         return torch.stack(list(losses.values())).sum(), losses
 
     def ema_copies(self) -> list[tuple[EMA, nn.Module]]:
@@ -264,7 +317,7 @@ class HierarchicalDiffuser(PlannerModel):
             config = replace(config, waypoints=spec.waypoints if is_long else spec.recorded_waypoints)
         if profile == "laptop":  # plans of recorded data are shorter; it gets as many steps and levels as stitched data
             longest = max(spec.waypoints or 0, config.waypoints)
-            config = config.replace_at("training.steps", 300 * min(max(10, longest), _LONGEST_PLAN))
+            config = config.replace_at("training.steps", min(600 * max(10, longest), _MOST_STEPS))
             config = replace(config, high_every=_middle_gaps(config.waypoints - 1) if longest > _MIDDLE_FROM else 1)
         return config
 
@@ -293,6 +346,7 @@ class LevelBridge:
 
 # ---------------------------------------------------------------------------------------------------------- settings
 
+_MOST_STEPS = 12_300  # of training, at profile `laptop`: what plans of 21 waypoints and more need
 _MIDDLE_GAPS = 5  # gaps between waypoints that a middle level plans, at most
 _MIDDLE_FROM = 20  # waypoints of the longest plans of a dataset, from which on there is a middle level
 
@@ -303,6 +357,7 @@ SCALES: dict[Profile, dict[str, Any]] = {
         "high": LevelConfig(width=32, depth=1, sampling=SamplingConfig(steps=4, order=2)),
         "low": LevelConfig(width=32, depth=1, sampling=SamplingConfig(steps=4, order=2)),
         "prediction": "v",
+        "arrival_quantile": 0.1,
         "ema": 0.9,
         "training": TrainingConfig(steps=60, batch_size=32, learning_rate=1e-3),
     },
@@ -320,9 +375,10 @@ SCALES: dict[Profile, dict[str, Any]] = {
         "prediction": "v",
         "time_density": "data",  # the last of the noise decides whether a plan stays out of walls
         "early_arrival": 0.5,
+        "arrival_quantile": 0.1,  # told when to arrive, the high level learns from half as many windows
         "ema": 0.999,
         "training": TrainingConfig(
-            steps=12_000, batch_size=128, learning_rate=1e-3, weight_decay=1e-5, schedule="cosine", warmup=200
+            steps=12_000, batch_size=64, learning_rate=1e-3, weight_decay=1e-5, schedule="cosine", warmup=200
         ),
     },
     "paper": {},  # the paper's sizes and training lengths: for a GPU
