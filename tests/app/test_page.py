@@ -64,10 +64,12 @@ def is_drawn(tab: Tab) -> bool:
     )
 
 
-def test_a_click_shows_distances_and_the_first_paint_is_quick(tab: Tab, page: str):
+def test_a_click_shows_distances(tab: Tab, page: str):
     tab.open(page, 1200)
     ready(tab, "the farthest place is")
-    paint = tab.value("performance.getEntriesByName('first-contentful-paint')[0].startTime")
+    first_paint = "performance.getEntriesByName('first-contentful-paint')"
+    tab.wait(f"{first_paint}.length > 0")  # the browser reports it after the frame, which may be later than the answer
+    paint = tab.value(f"{first_paint}[0].startTime")
     print(f"first paint after {paint:.0f} ms")
     before = tab.value(STATUS)
     tab.click(*pixel(tab, (7.0, 1.0)))
