@@ -24,7 +24,7 @@ from scots.datasets import toy
 from scots.models import training
 from scots.models.cache import is_trained
 from scots.models.logs import log_to
-from scots.models.training import EMA, Limits, TrainingConfig, fit, identity
+from scots.models.training import EMA, Limits, TrainingConfig, fast_products, fit, identity
 from scots.planners.hd import HierarchicalDiffuser, HierarchicalDiffuserConfig, LevelConfig
 
 DATA = toy.make(episodes=10)
@@ -348,3 +348,19 @@ def test_wandb_gets_the_metrics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert b"loss" in log.read_bytes()
     assert not (tmp_path / "tensorboard").exists()
     assert (tmp_path / "metrics.jsonl").exists()
+
+
+def test_fast_products_are_those_of_float32():
+    generator = torch.Generator().manual_seed(0)
+    left, right = torch.randn(256, 96, generator=generator), torch.randn(96, 512, generator=generator)
+    exact = left.double() @ right.double()
+    with fast_products(torch.device("cpu")):
+        error = (left @ right - exact).abs().max()
+    assert error < 2e-5  # factors rounded to bfloat16 are off by 0.1
+
+
+def test_fast_products_end_with_an_error_in_training():
+    before = torch.get_float32_matmul_precision()
+    with pytest.raises(KeyboardInterrupt), fast_products(torch.device("cpu")):
+        raise KeyboardInterrupt
+    assert torch.get_float32_matmul_precision() == before
