@@ -11,6 +11,9 @@
 - held m: whole segments, but recorded states stay from the m-th after the join on; the network is not trained for it
 - local m, context c: m states around the join are made by a network that was trained on such windows
 
+Unrefined trajectories are also stitched without a shortlist by posture, which shows what it costs in coverage: cells is
+the median number of distinct cells of a maze, or of a grid, that a trajectory visits.
+
 All networks have the same size and training. Dynamic MSE is the median by steps after the join: at the join, and the
 average of all places of a segment. Off the data is the share of the made states that lie off the recorded ones.
 """
@@ -21,7 +24,7 @@ import os
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -39,7 +42,7 @@ from scots.augmenters.refinement import (
     unit_quaternions,
 )
 from scots.augmenters.scots import ScotsConfig, prepare, segments_folder
-from scots.augmenters.stitching import Segments, assemble, walk
+from scots.augmenters.stitching import Segments, StitchingConfig, assemble, walk
 from scots.core.config import Seeds
 from scots.core.files import append_rows
 from scots.core.versions import code_version, now
@@ -47,9 +50,11 @@ from scots.data.manifold import Manifold
 from scots.data.trajectories import Array, Trajectories, offsets_from_lengths
 from scots.datasets import load, streets, toy
 from scots.datasets.specs import spec_of
+from scots.envs.maze import maze_of
 from scots.models import diffusion
 from scots.models.cache import load_or_train
 from scots.reporting.dynamics import measure_dynamics
+from scots.reporting.metrics import grid_cells, maze_cells
 
 SEED = 0
 FADE = 8  # states over which the gap at a join fades
@@ -81,11 +86,18 @@ class Study:
             "made": float((made > 0).mean()),
             "off_data": _share(~self.manifold.is_on(states[made > 0])),
             "states_per_second": round(self.rows.size / max(seconds, 1e-9)),
+            "cells": self.cells_per_trajectory(),
         }
         if self.data.meta.columns == streets.META.columns:
             off = ~streets.Streets().on_street(states.reshape(-1, states.shape[2])[:, :2])
             row |= {"off_street": _share(off), "off_street_made": _share(off[(made > 0).ravel()])}
         return row | self._dynamics(states, made, keep_actions)
+
+    def cells_per_trajectory(self) -> float:
+        """Median over the trajectories, which repairs do not change."""
+        columns, maze = self.data.meta.position, maze_of(self.data.meta)
+        cells = maze_cells(maze, columns) if maze else grid_cells(self.data, columns)
+        return float(np.median([len(np.unique(cells.number_of(self.data.observations[own]))) for own in self.rows]))
 
     def _dynamics(self, states: Array, made: Array, keep_actions: bool) -> dict[str, float]:
         if self.inverse is None:
@@ -115,12 +127,17 @@ def _share(flags: Array) -> float:
 def prepare_study(data: Trajectories, config: ScotsConfig, trajectories: int) -> Study:
     prepare(data, config, SEED)
     folder = segments_folder(config, data.fingerprint(), SEED)
-    walked = walk(Segments.load(folder), config.stitching, Seeds(SEED), range(trajectories))
-    rows = assemble(walked.segments, config.stitching.segment)
     inverse = None
     if data.actions is not None:
         inverse = load_or_train(InverseDynamics, config.inverse, data, SEED, "inverse dynamics").eval()
-    return Study(data, config, rows, Manifold.load(folder / "manifold.npz"), inverse)
+    manifold = Manifold.load(folder / "manifold.npz")
+    return Study(data, config, stitch(data, config, config.stitching, trajectories), manifold, inverse)
+
+
+def stitch(data: Trajectories, config: ScotsConfig, stitching: StitchingConfig, trajectories: int) -> Array:
+    """Source rows (B, T) of trajectories that are stitched by these settings from the prepared segments."""
+    segments = Segments.load(segments_folder(config, data.fingerprint(), SEED))
+    return assemble(walk(segments, stitching, Seeds(SEED), range(trajectories)).segments, stitching.segment)
 
 
 # ------------------------------------------------------------------------------------------------------------- repairs
@@ -224,15 +241,21 @@ def variants(study: Study) -> dict[str, tuple[Repair, bool]]:
 
 
 def run(data: Trajectories, name: str, config: ScotsConfig, trajectories: int, keep: Path | None) -> None:
-    study = prepare_study(data, config, trajectories)
-    shortlist = config.stitching.shortlist
-    for label, (repair, keep_actions) in variants(study).items():
-        measured = study.measure(repair, keep_actions=keep_actions)
+    study, stitching = prepare_study(data, config, trajectories), config.stitching
+
+    def keep_row(own: Study, shortlist: int | None, label: str, repair: Repair, keep_actions: bool) -> None:
+        measured = own.measure(repair, keep_actions=keep_actions)
         row = {"dataset": name, "shortlist": shortlist, "variant": label, "trajectories": trajectories, **measured}
         row |= {"commit": code_version(), "date": now()}
         print(json.dumps(row), flush=True)
         if keep:
             append_rows(keep, [row])
+
+    if stitching.shortlist is not None:
+        nearest = stitch(data, config, replace(stitching, shortlist=None), trajectories)
+        keep_row(replace(study, rows=nearest), None, "unrefined", unrefined, True)
+    for label, (repair, keep_actions) in variants(study).items():
+        keep_row(study, stitching.shortlist, label, repair, keep_actions)
 
 
 def main() -> None:

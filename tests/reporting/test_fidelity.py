@@ -231,6 +231,18 @@ def test_what_was_kept_is_told_with_and_without_marks(joined: tuple[Trajectories
     assert measure_kept(data, aug, None).own_continuation is None
 
 
+def test_joins_are_told_by_the_draw_that_repaired_them(joined: tuple[Trajectories, Trajectories]):
+    data, aug = joined  # joins before the states 5 and 13; at 9 it went on in the same episode
+    draws = np.zeros(aug.rows, dtype=np.uint8)
+    draws[[4, 5, 6]] = 3
+    found = measure_kept(data, stitched(data, aug.source, generated=draws), 5).repairs
+    assert found == {"first draw": 0, "drawn again": 0.5, "left as recorded": 0.5}
+    draws[[12, 13]] = 1
+    found = measure_kept(data, stitched(data, aug.source, generated=draws), 5).repairs
+    assert found == {"first draw": 0.5, "drawn again": 0.5, "left as recorded": 0}
+    assert measure_kept(data, aug, 5).repairs == {}
+
+
 def test_gaps_at_joins_are_in_recorded_steps():
     steps = np.arange(20.0)
     rows = np.stack([np.stack([steps + 3, np.zeros(20), 7 * steps], 1), np.stack([steps, np.zeros(20), steps], 1)])

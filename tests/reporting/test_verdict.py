@@ -45,7 +45,7 @@ def motion(factor: float = 1.0) -> Motion:
 
 
 def kept(actions: float | None = 0.75, gap: float = 1.0) -> Kept:
-    return Kept(0.75, actions, None, {"position": gap, "angles": 0.1}, {"position": gap, "angles": 0.1})
+    return Kept(0.75, actions, None, {}, {"position": gap, "angles": 0.1}, {"position": gap, "angles": 0.1})
 
 
 CLEAN = Evidence(on_data(), EqualCoverage(100, 1000, 1.0, 0.95), walls(), motion(), dynamics(), kept(), None)

@@ -139,6 +139,7 @@ class Kept(Config):
     states: float  # share of states that are recorded ones
     actions: float | None  # share of transitions that are recorded ones with their recorded actions
     own_continuation: float | None  # share of joins at which the walk went on in the same episode; none if unknown
+    repairs: dict[str, float]  # what became of joins -> share of them; empty where the data does not say
     gap: dict[str, float]  # group of columns -> median length of the step across a join before refinement
     refined_gap: dict[str, float]  # the same after refinement; both in root mean square recorded steps
 
@@ -188,9 +189,16 @@ def measure_kept(data: Trajectories, aug: Trajectories, segment: int | None) -> 
         states=float((~made).mean()),
         actions=actions,
         own_continuation=own,
+        repairs={} if aug.generated is None or not len(joins) else _repairs(aug.generated[joins + 1]),
         gap=_gaps(data, data.observations[source[joins]], data.observations[source[joins + 1]]),
         refined_gap=_gaps(data, aug.observations[joins], aug.observations[joins + 1]),
     )
+
+
+def _repairs(draws: Array) -> dict[str, float]:
+    """Shares of joins by the draw that made the state after each: 0 where refinement left it as recorded."""
+    outcomes = {"first draw": draws == 1, "drawn again": draws > 1, "left as recorded": draws == 0}
+    return {outcome: float(chosen.mean()) for outcome, chosen in outcomes.items()}
 
 
 def _gaps(data: Trajectories, before: Array, after: Array) -> dict[str, float]:

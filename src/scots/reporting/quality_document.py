@@ -159,6 +159,10 @@ def _details(quality: Quality) -> dict[str, str]:
             facts["transitions with their recorded actions"] = f"{kept.actions:.1%}"
         if kept.own_continuation is not None:
             facts["joins that went on in the same episode"] = f"{kept.own_continuation:.1%}"
+        if kept.repairs and quality.is_refined:
+            facts["joins by the draw that lay on the data"] = ", ".join(
+                f"{share:.1%} {outcome}" for outcome, share in kept.repairs.items()
+            )
     if quality.residual:
         error, where = quality.residual, "held-out" if quality.residual.held_out else "training"
         facts["inverse dynamics"] = f"error {error.error:.3g} of variance {error.variance:.3g} on {where} data"
@@ -259,6 +263,7 @@ def _fidelity_row(quality: Quality) -> dict[str, Any]:
         "recorded_states": kept.states if kept else None,
         "recorded_transitions": kept.actions if kept else None,
         "own_continuation": kept.own_continuation if kept else None,
+        "repairs": kept.repairs if kept else None,
         "join_gap": kept.gap if kept else None,
         "join_gap_refined": kept.refined_gap if kept else None,
     }
