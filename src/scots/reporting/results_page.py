@@ -70,16 +70,29 @@ def _listed(commits: Sequence[str]) -> str:
 def _success_notes(rows: Sequence[Row]) -> list[Block]:
     """How to read the tables of success rates, as far as it holds of all rows."""
     measured = f"""Success rate in per cent: the mean over trainings, tasks and evaluation seeds
-        ({EPISODES[_PROFILE]} episodes of each task per seed and training), and its 95 % interval: a bootstrap over
-        trainings and, within each task, episodes; where all episodes end alike the exact binomial one. In brackets the
-        paper's mean ± standard deviation over five seeds. `steps` is the step limit of an episode: {REGISTERED_LIMIT}
-        is OGBench's; a larger one is that of the paper's reference code, with which its numbers were made."""
+        ({EPISODES[_PROFILE]} episodes of each task per seed and training), and its 95 % interval. For each end of the
+        interval trainings are drawn anew, and the rate of each task from the Beta distribution that its successes and
+        failures leave, with one failure (for the upper end, one success) more than was seen, shared among the tasks;
+        tasks that agree in all episodes count as one sample. For a single task, and where all episodes end alike, this
+        is the exact binomial interval (Clopper and Pearson). Of few trainings it understates the spread. In brackets
+        the paper's mean ± standard deviation over five seeds."""
+    limits = f"""`steps` is the step limit of an episode: {REGISTERED_LIMIT} is OGBench's, a larger one that of the paper's
+        reference code. A published number stands at the limit that it was made with: for agents that act alone
+        OGBench's, for GSC and CD that of CD's reference code, from whose paper they are, for HD and SCoTS that of the
+        paper's."""
     origins = " or ".join(f'"{origin}"' for origin in sorted({row["origin"] for row in rows}))
     made = f"""Profile `{_PROFILE}`; origin of the training data: {origins}. Columns of one table differ in what their
         names say and in nothing else: the same network, training steps, controller and number of plans; only the length
         of a plan follows from the data that it is learned from. One plan is followed at a time, and replaced when the
         controller is late, unless a column says otherwise."""
-    return [Paragraph(measured), Paragraph(made), *_commits_note(rows)] if rows else [Paragraph(measured)]
+    read = [Paragraph(measured), Paragraph(limits)]
+    return [*read, Paragraph(made), *_commits_note(rows)] if rows else read
+
+
+def _table_blocks(name: str, table: ResultTable, rows: Sequence[Row]) -> list[Block]:
+    """A table with the commands that measured it, what a reader has to know, and its details."""
+    note = [Paragraph(table.note)] if table.note else []
+    return [Commands(_table_commands(name, table, rows)), *note, *result_tables(table, rows)]
 
 
 def _table_commands(name: str, table: ResultTable, rows: Sequence[Row]) -> list[str]:
@@ -279,10 +292,7 @@ def results_document(folder: Path) -> Document:
     evaluations = _evaluation_rows(folder)
     quality = newest(read_rows(folder / "quality.jsonl", QUALITY_KEY), QUALITY_KEY)
     plans = newest(read_rows(folder / "plans.jsonl", PLANS_KEY), PLANS_KEY)
-    tables = [
-        Section(table.title, [Commands(_table_commands(name, table, evaluations)), *result_tables(table, evaluations)])
-        for name, table in TABLES.items()
-    ]
+    tables = [Section(table.title, _table_blocks(name, table, evaluations)) for name, table in TABLES.items()]
     sections = [
         Section("Success rates", _success_notes(evaluations)),
         *tables,

@@ -4,73 +4,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from scots.core.config import Profile
-from scots.data.trajectories import Array
 from scots.datasets.specs import SPECS
 from scots.envs.base import OUT_OF_TIME
 from scots.evaluation.results import EvalResult
 from scots.experiments.tables import ResultTable
 from scots.reporting.document import Strong, TableBlock
+from scots.reporting.intervals import success_rate
 from scots.reporting.rows import Row
 
 _BOOTSTRAP_DRAWS = 2000
-_CONFIDENCE = 0.95
 _SHOWN = ("recipe", "following", "search")
 """Fields that all rows of a cell have in common."""
-
-
-@dataclass(frozen=True)
-class SuccessRate:
-    """Share of episodes that reached their goal: the mean over trainings, tasks and seeds, and its 95 % interval."""
-
-    mean: float
-    low: float
-    high: float
-
-    def __str__(self) -> str:
-        return f"{100 * self.mean:.1f} [{100 * self.low:.1f}, {100 * self.high:.1f}]"
-
-
-def success_rate(rows: Sequence[Row]) -> SuccessRate:
-    """The mean over rows, each a task under a seed, and its interval: every training counts the same.
-
-    A bootstrap stratified by task draws trainings, and the episodes of each task within them. Where all episodes end
-    alike it has nothing to draw from, and the exact binomial interval (Clopper and Pearson) of all of them stands.
-    """
-    trainings = [_by_task(own) for own in _grouped(rows, "training_seed")]
-    mean = float(np.mean([np.mean([own.mean() for own in tasks]) for tasks in trainings]))
-    episodes = sum(row["episodes"] for row in rows)
-    if mean in (0.0, 1.0):
-        bound = (1 - _CONFIDENCE) / 2
-        edge = 1 - bound ** (1 / episodes)
-        return SuccessRate(mean, max(0.0, mean - edge), min(1.0, mean + edge))
-    rng = np.random.default_rng(0)
-    drawn = [_resampled(trainings, rng) for _ in range(_BOOTSTRAP_DRAWS)]
-    low, high = np.quantile(drawn, [(1 - _CONFIDENCE) / 2, (1 + _CONFIDENCE) / 2])
-    return SuccessRate(mean, float(low), float(high))
-
-
-def _grouped(rows: Sequence[Row], name: str) -> list[list[Row]]:
-    return [[row for row in rows if row[name] == value] for value in dict.fromkeys(row[name] for row in rows)]
-
-
-def _by_task(rows: Sequence[Row]) -> list[Array]:
-    """The outcomes of all episodes of each task, as ones and zeros."""
-    tasks = _grouped(rows, "task")
-    return [
-        np.concatenate([np.arange(row["episodes"]) < row["successes"] for row in own]).astype(float) for own in tasks
-    ]
-
-
-def _resampled(trainings: Sequence[Sequence[Array]], rng: np.random.Generator) -> float:
-    """The mean of one bootstrap sample: trainings drawn anew, and the episodes of each task of theirs."""
-    drawn = rng.integers(len(trainings), size=len(trainings))
-    rates = [np.mean([rng.binomial(len(own), own.mean()) / len(own) for own in trainings[n]]) for n in drawn]
-    return float(np.mean(rates))
 
 
 def outcome(rows: Sequence[Row]) -> str:
@@ -130,12 +78,12 @@ def comparison_table(table: ResultTable, rows: Sequence[Row]) -> TableBlock:
     lines: list[list[object]] = []
     for dataset, published in table.published.items():
         for limit in SPECS[dataset].step_limits:
-            compared = limit == SPECS[dataset].reference_limit  # that of the published numbers
             cells = []
             for column in table.columns:
                 own = rows_of(table, column, dataset, rows, limit)
                 averaged = [row for row in own if row["task"] in (table.published_tasks or (row["task"],))]
-                cells.append(_cell(averaged, published.get(column) if compared else None))
+                beside = published.get(column) if limit == table.published_limit(column, dataset) else None
+                cells.append(_cell(averaged, beside))
             if any(str(cell) for cell in cells):
                 lines.append([dataset, str(limit), *cells])
     return TableBlock(["dataset", "steps", *table.columns], lines)
