@@ -7,18 +7,17 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from scots.core.config import Profile
 from scots.datasets.specs import SPECS
 from scots.envs.base import OUT_OF_TIME
 from scots.evaluation.results import EvalResult
 from scots.experiments.tables import ResultTable
+from scots.reporting.breakdown import detail_tables
+from scots.reporting.cells import rows_of
 from scots.reporting.document import Strong, TableBlock
 from scots.reporting.intervals import success_rate
 from scots.reporting.rows import Row
 
 _BOOTSTRAP_DRAWS = 2000
-_SHOWN = ("recipe", "following", "search")
-"""Fields that all rows of a cell have in common."""
 
 
 def outcome(rows: Sequence[Row]) -> str:
@@ -58,7 +57,7 @@ def success_table(rows: Sequence[EvalResult]) -> TableBlock:
         own = {row.max_steps: row for row in rows if row.task == task}
         steps = own[limits[-1]].steps
         cells = (_count(own[limit]) for limit in limits)
-        lines.append([str(task), *cells, "-" if steps is None else f"{steps:.0f}"])
+        lines.append([str(task or "random pairs"), *cells, "-" if steps is None else f"{steps:.0f}"])
     overall = (outcome([row.to_dict() for row in rows if row.max_steps == limit]) for limit in limits)
     lines.append(["all" if all(row.successes is None for row in rows) else "all, %", *overall, ""])
     return TableBlock(["task", *(f"within {limit}" for limit in limits), "median steps"], lines)
@@ -69,8 +68,9 @@ def _count(row: EvalResult) -> str:
 
 
 def result_tables(table: ResultTable, rows: Sequence[Row]) -> list[TableBlock]:
-    """What there is to show of a table: the comparison, and below it task by task, where tasks are told apart."""
-    return [comparison_table(table, rows), *([tasks_table(table, rows)] if table.tasks else [])]
+    """What there is to show of a table: the comparison; below it tasks, failures and costs, where it asks for them."""
+    tasks = [tasks_table(table, rows)] if table.tasks else []
+    return [comparison_table(table, rows), *tasks, *detail_tables(table, rows)]
 
 
 def comparison_table(table: ResultTable, rows: Sequence[Row]) -> TableBlock:
@@ -111,27 +111,6 @@ def _with_failures(rows: Sequence[Row]) -> str:
         failures.update(row["failures"])
     shares = [f"{cause} {100 * n / episodes:.0f}" for cause, n in failures.items() if cause != OUT_OF_TIME]
     return ", ".join([f"{100 * sum(row['successes'] for row in rows) / episodes:.0f}", *shares])
-
-
-def rows_of(table: ResultTable, column: str, dataset: str, rows: Sequence[Row], limit: int | None = None) -> list[Row]:
-    """The rows that a table's column shows for a dataset, under one step limit or any.
-
-    Those of its recipe that followed and searched for plans as the recipe says today: settings change with the code.
-    """
-    own = [row for row in rows if row["dataset"] == dataset and limit in (None, row["max_steps"])]
-    own = [row for row in own if (row["task"] == 0) == (table.pairs > 0)]  # random pairs are one task of number 0
-    shown = {profile: _shown(table, column, dataset, profile) for profile in {row["profile"] for row in own}}
-    return [row for row in own if {name: row[name] for name in _SHOWN} == shown[row["profile"]]]
-
-
-def _shown(table: ResultTable, column: str, dataset: str, profile: Profile) -> Row | None:
-    """What rows of a cell have in common; None where only others have published."""
-    recipe = table.recipe(column, dataset, profile)
-    if recipe is None:
-        return None
-    settings = recipe.resolve(SPECS[dataset], profile)
-    parts = (recipe, settings.following, settings.search)
-    return {name: part.to_dict() if part else None for name, part in zip(_SHOWN, parts, strict=True)}
 
 
 def _cell(ours: Sequence[Row], published: str | None) -> Strong | str:
