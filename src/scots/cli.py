@@ -35,6 +35,8 @@ from scots.models.logs import Log, log_to
 from scots.plan_command import PlanPaths
 
 if TYPE_CHECKING:
+    from scots.data.trajectories import Meta
+    from scots.envs.base import Task
     from scots.reporting.augmentation import AugmentationSettings
 
 
@@ -293,7 +295,6 @@ class Evaluate:
             save_rollouts(recorded, subject.meta, self.rollouts)
 
     def _tasks(self, meta: Meta) -> tuple[Task, ...]:
-        from scots.core.errors import BadInput
         from scots.envs import environment_class, tasks_of
 
         if self.pairs is None:
