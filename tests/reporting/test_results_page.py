@@ -11,7 +11,7 @@ from scots.augmenters import AUGMENTERS
 from scots.core.errors import BadInput
 from scots.core.files import append_rows
 from scots.datasets import toy
-from scots.datasets.specs import spec_of
+from scots.datasets.specs import SPECS, spec_of
 from scots.evaluation.results import EvalResult
 from scots.experiments.recipe import Recipe
 from scots.experiments.tables import TABLES
@@ -249,6 +249,16 @@ def test_the_page_says_which_commits_made_rows_and_which_only_stored_them(tmp_pa
     append_rows(path, [an_evaluation() | {"commit": "stored in ba9876543210", "seed": 9}])
     assert "`0123456789ab`. Commits that stored rows" in page(tmp_path)
     assert '"stored in": `ba9876543210`.' in " ".join(page(tmp_path).split())
+
+
+def test_the_page_says_in_what_planners_differ_by_their_settings(tmp_path: Path):
+    """It once said that all columns have one network, training and number of plans."""
+    append_rows(tmp_path / "evaluations.jsonl", [an_evaluation()])
+    words, dataset = " ".join(page(tmp_path).split()), "antmaze-large-explore-v0"
+    for column in ("HD", "SCoTS", "CD", "GSC"):
+        config = TABLES["planning"].recipe(column, dataset, "laptop").resolve(SPECS[dataset], "laptop").planner
+        assert f"({config.training.steps:,} steps of {config.training.batch_size} windows)" in words
+    assert f"draw {config.candidates} candidates for each plan" in words
 
 
 def test_a_folder_without_rows_has_a_page_too(tmp_path: Path):
