@@ -35,6 +35,8 @@ from scots.models.logs import Log, log_to
 from scots.plan_command import PlanPaths
 
 if TYPE_CHECKING:
+    from scots.data.trajectories import Meta
+    from scots.envs.base import Task
     from scots.reporting.augmentation import AugmentationSettings
 
 
@@ -230,8 +232,10 @@ class Evaluate:
     """Dataset id that the model was trained on (default: what it remembers)."""
     tasks: tuple[int, ...] = ()
     """Tasks by number (default: all)."""
+    pairs: OptionalCount = None
+    """In place of the tasks so many random pairs of start and goal, drawn by the seed: to choose settings on."""
     episodes: OptionalCount = None
-    """Episodes of each task (default: 50, or 2 of a model of profile smoke)."""
+    """Episodes of each task (default: 50, or 2 of a model of profile smoke; 1 of each random pair)."""
     max_steps: OptionalCount = None
     """Steps of an episode (default: OGBench's limit and that of the paper's reference code; what an own maze needs)."""
     replan: int | None = None
@@ -260,10 +264,8 @@ class Evaluate:
     def run(self) -> None:
         """Print success per task, and keep the rows."""
         from scots.core.files import append_rows
-        from scots.envs import tasks_of
         from scots.evaluation.results import evaluate
         from scots.experiments.models import load_model, oracle_for, subject_of
-        from scots.experiments.pipeline import EPISODES
         from scots.reporting import rollouts
         from scots.reporting.maps import save_figure
         from scots.reporting.rollout_file import save_rollouts
@@ -275,11 +277,10 @@ class Evaluate:
         model = load_model(self.model)
         planner, agent = (oracle_for(model), model) if self.oracle_path else (model, agent)
         subject = subject_of(planner, agent, self.dataset, self._changes())
-        tasks = tasks_of(subject.meta, self.tasks)
+        tasks = self._tasks(subject.meta)
         limits = subject.step_limits if self.max_steps is None else (self.max_steps,)
         options: dict[str, Any] = {"limits": limits, "seed": self.seed, "workers": self.workers}
-        episodes = self.episodes or EPISODES.get(subject.profile, EPISODES["laptop"])
-        rows = evaluate(subject, tasks, episodes=episodes, **options)
+        rows = evaluate(subject, tasks, episodes=self._episodes(subject.profile), **options)
         print(success_table(rows).text())
         if self.keep:
             append_rows(self.keep, [row.to_dict() for row in rows])
@@ -292,6 +293,22 @@ class Evaluate:
             rollouts.write_video(recorded, subject.meta, self.video)
         if self.rollouts:
             save_rollouts(recorded, subject.meta, self.rollouts)
+
+    def _tasks(self, meta: Meta) -> tuple[Task, ...]:
+        from scots.envs import environment_class, tasks_of
+
+        if self.pairs is None:
+            return tasks_of(meta, self.tasks)
+        if self.tasks or self.png or self.video or self.rollouts:
+            raise BadInput(
+                "--pairs takes the place of --tasks, and --png, --video and --rollouts show those: choose one"
+            )
+        return environment_class(meta).random_tasks(meta, self.pairs, self.seed)
+
+    def _episodes(self, profile: str) -> int:
+        from scots.experiments.pipeline import EPISODES
+
+        return self.episodes or (1 if self.pairs else EPISODES.get(profile, EPISODES["laptop"]))
 
     def _changes(self) -> dict[str, Any]:
         from scots.core.config import parse_changes

@@ -24,6 +24,7 @@ from scots.experiments.planning import plan, planner_of, search_parts
 from scots.experiments.recipe import Recipe
 from scots.models.cache import record_time
 from scots.reporting.document import Commands, Document, Facts, Paragraph, Picture, Section, TableBlock
+from scots.reporting.intervals import success_rate
 from scots.reporting.maps import save_figure
 from scots.reporting.plan_figure import plan_figure
 from scots.reporting.plots import write_figures
@@ -31,7 +32,6 @@ from scots.reporting.quality import measure_quality
 from scots.reporting.quality_document import measured_here, quality_facts, verdict_finding
 from scots.reporting.rollout_file import save_rollouts
 from scots.reporting.rollouts import record, rollouts_figure
-from scots.reporting.success import success_rate
 
 _COLLECTION = maze_collection("point", "medium", "stitch").resized(1000)  # a fifth of the dataset
 SHORT = {  # what makes it minutes: fewer trajectories, shorter trainings

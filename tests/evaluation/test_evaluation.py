@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Self
 
@@ -207,11 +208,26 @@ def test_one_run_for_two_limits_gives_the_rows_of_two_runs():
         "seconds": 0,
         "failures": {},
         "planning": {},
+        "peak_memory": 0,
+        "speed": 0,
     }  # one that arrives later on was only out of time
     assert [replace(row, **varies) for row in together] == [replace(row, **varies) for row in apart]
     assert len({row.successes for row in together}) > 2
     for row in [*together, *apart]:
         assert sum(row.failures.values()) == row.episodes - row.successes
+
+
+def test_rows_say_how_far_a_step_goes_and_how_much_memory_there_was():
+    """The path of every episode, summed by a loop over its recorded positions; any Python takes more than 10 MB."""
+    options = {"episodes": 2, "workers": 1}
+    (task,) = tasks_of(TOY, [2])
+    paths = run_episodes(toy_controller(0.15), TOY, [task], max_steps=60, record=True, **options)
+    walked = [sum(np.linalg.norm(b[:2] - a[:2]) for a, b in pairwise(done.observations)) for done in paths]
+    assert [done.travelled for done in paths] == pytest.approx(walked)
+    (row,) = evaluate(subject(toy_controller(0.15), TOY), [task], limits=(60,), **options)
+    assert row.speed == pytest.approx(sum(walked) / sum(done.steps for done in paths), abs=1e-4)
+    assert row.speed > 0
+    assert 1e7 < row.peak_memory < 1e12
 
 
 def test_random_pairs_are_one_row():

@@ -203,6 +203,11 @@ def test_columns_differ_by_what_their_names_say():
     assert settings("search", "ranking").search == SearchConfig(SEARCH.candidates)
     assert settings("search", "ranking, mending").search == SearchConfig(SEARCH.candidates, mend=True)
     assert settings("planning", "HD + search").search == settings("planning", "SCoTS + search").search == SEARCH
+    for column, planner in (("CD + search", "cd"), ("GSC + search", "gsc")):  # plans without parts are only ranked
+        assert settings("planning", column).search == SearchConfig(SEARCH.candidates)
+        assert TABLES["planning"].recipe(column, POINT.id, "laptop").planner == planner
+    assert settings("replanning", "CD, when late").following == settings("replanning", "SCoTS, when late").following
+    assert settings("controller_horizon", "CD, 20").following == settings("controller_horizon", "SCoTS, 20").following
     once, clock, late = (
         settings("replanning", column).following for column in ("SCoTS-once", "SCoTS", "SCoTS, when late")
     )

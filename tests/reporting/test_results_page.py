@@ -11,13 +11,14 @@ from scots.augmenters import AUGMENTERS
 from scots.core.errors import BadInput
 from scots.core.files import append_rows
 from scots.datasets import toy
-from scots.datasets.specs import spec_of
+from scots.datasets.specs import SPECS, spec_of
+from scots.evaluation.results import EvalResult
 from scots.experiments.recipe import Recipe
 from scots.experiments.tables import TABLES
 from scots.reporting.augmentation import AugmentationSettings
+from scots.reporting.cells import rows_of
 from scots.reporting.results_page import results_document, times_table, updated_readme
 from scots.reporting.rows import EVALUATION_KEY, QUALITY_KEY, append_new_rows, newest, read_rows
-from scots.reporting.success import rows_of
 
 ROOT = Path(__file__).parents[2]
 
@@ -78,6 +79,19 @@ def test_rows_that_were_kept_before_are_not_added_again(tmp_path: Path):
     assert read_rows(path, EVALUATION_KEY) == [older, newer]
 
 
+def test_a_kept_row_that_lacks_fields_of_today_is_not_added_again(tmp_path: Path):
+    """Evaluations that are cached read as rows of today, with the new fields at their defaults."""
+    path, cached = tmp_path / "evaluations.jsonl", EvalResult.from_dict(an_evaluation()).to_dict()
+    kept = {
+        name: value for name, value in cached.items() if name not in ("peak_memory", "speed", "failures", "returns")
+    }
+    append_rows(path, [kept])
+    append_new_rows(path, [cached])
+    assert read_rows(path, EVALUATION_KEY) == [kept]
+    append_new_rows(path, [cached | {"seed": 9}])
+    assert len(read_rows(path, EVALUATION_KEY)) == 2
+
+
 def test_the_newest_row_is_that_of_the_latest_date_wherever_it_stands():
     first = an_evaluation() | {"date": None, "successes": 1}
     undated = {name: value for name, value in first.items() if name != "date"} | {"successes": 2}
@@ -95,14 +109,14 @@ def test_every_training_has_its_own_times():
     rows = [
         row,
         row | {"max_steps": 2000},
-        row | {"task": 2},
+        row | {"task": 2, "peak_memory": 2_340_000_000},
         row | {"seed": 1, "seconds": 999.0},
         row | {"recipe": recipe.replace_at("following.lookahead", 5).to_dict(), "seconds": 999.0},
         row | {"training_seed": 1, "stages": {"collect": 6.0, **row["stages"]}},
     ]
     first, second = times_table(rows).rows
-    assert first == ["maze", "scots", "hd + gciql", "0", "-", "1.0", "0.2", "2.0", "-", "1.0", "4.2"]
-    assert second == ["maze", "scots", "hd + gciql", "1", "0.1", "1.0", "0.2", "2.0", "-", "0.5", "3.8"]
+    assert first == ["maze", "scots", "hd + gciql", "0", "-", "1.0", "0.2", "2.0", "-", "1.0", "4.2", "2.3"]
+    assert second == ["maze", "scots", "hd + gciql", "1", "0.1", "1.0", "0.2", "2.0", "-", "0.5", "3.8", "-"]
 
 
 def test_the_newest_row_of_a_result_counts(tmp_path: Path):
@@ -237,11 +251,21 @@ def test_the_page_says_which_commits_made_rows_and_which_only_stored_them(tmp_pa
     assert '"stored in": `ba9876543210`.' in " ".join(page(tmp_path).split())
 
 
+def test_the_page_says_in_what_planners_differ_by_their_settings(tmp_path: Path):
+    """It once said that all columns have one network, training and number of plans."""
+    append_rows(tmp_path / "evaluations.jsonl", [an_evaluation()])
+    words, dataset = " ".join(page(tmp_path).split()), "antmaze-large-explore-v0"
+    for column in ("HD", "SCoTS", "CD", "GSC"):
+        config = TABLES["planning"].recipe(column, dataset, "laptop").resolve(SPECS[dataset], "laptop").planner
+        assert f"({config.training.steps:,} steps of {config.training.batch_size} windows)" in words
+    assert f"draw {config.candidates} candidates for each plan" in words
+
+
 def test_a_folder_without_rows_has_a_page_too(tmp_path: Path):
     text = page(tmp_path)
     assert "(100±0)" in text  # the published numbers stand alone
     assert "Quality of augmented data" not in text
-    assert "Columns of one table" not in text
+    assert "origin of the training data" not in text
 
 
 def test_a_study_has_a_section_only_where_it_was_measured(tmp_path: Path):

@@ -25,6 +25,17 @@ def available_memory() -> int | None:
     return int(match[1]) * 1024 if match else None
 
 
+def peak_memory() -> int | None:
+    """The most bytes that this process had resident, and its largest child that ended; None where nobody counts."""
+    try:
+        import resource  # not on Windows
+    except ImportError:
+        return None
+    unit = 1 if platform.system() == "Darwin" else 1024
+    kinds = resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN
+    return unit * sum(resource.getrusage(kind).ru_maxrss for kind in kinds)
+
+
 def cores() -> int:
     """Cores that this process may use: a container or a scheduler may give it fewer than the machine has."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

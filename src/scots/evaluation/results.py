@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from scots.core.config import Config
+from scots.core.resources import peak_memory
 from scots.core.versions import code_version, now, package_versions
 from scots.data.trajectories import Meta
 from scots.envs import environment_class, tasks_of
@@ -49,6 +50,8 @@ class EvalResult(Config):
     failures: dict[str, int] = field(default_factory=dict)  # cause -> episodes, where there was a goal to reach
     planning: dict[str, float] = field(default_factory=dict)  # what it cost over all tasks, see `PlanningCost`
     returns: tuple[float, ...] = ()  # of each episode, where there is no goal
+    peak_memory: int | None = None  # bytes of the process since it began and of its largest child, see `peak_memory`
+    speed: float | None = None  # units of position per step over whole episodes, where there was a goal to reach
 
 
 @dataclass(frozen=True)
@@ -107,6 +110,7 @@ def evaluate(
         stages=subject.stages,
         artifacts=subject.artifacts,
         planning=cost.to_dict(),
+        peak_memory=peak_memory(),
     )
     own = {number: [episode for episode in finished if episode.task.number == number] for number in numbers}
     return [row(task=number, **_outcome(own[number], limit, subject)) for limit in limits for number in numbers]
@@ -127,8 +131,13 @@ def _outcome(episodes: Sequence[Episode], limit: int, subject: Subject) -> dict[
         "steps": float(np.median(steps)) if steps else None,
         "mean_return": mean_return,
         "normalized_return": _normalized(mean_return, subject.reference_returns),
+        "speed": _speed(episodes) if has_goal else None,
         "returns": () if has_goal else tuple(round(own, 2) for own in returns),
     }
+
+
+def _speed(episodes: Sequence[Episode]) -> float:
+    return round(sum(episode.travelled for episode in episodes) / sum(episode.steps for episode in episodes), 4)
 
 
 def _normalized(value: float, reference: tuple[float, float] | None) -> float | None:

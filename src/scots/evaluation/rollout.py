@@ -43,6 +43,7 @@ class Episode:
     goal: Array | None  # (O,)
     observations: Array | None  # (steps + 1, O), if recorded
     failure: str | None = None  # why it did not reach its goal, if it has one
+    travelled: float = 0.0  # along its path on the map, in units of the position columns
 
     def return_within(self, limit: int) -> float:
         """The undiscounted sum of rewards within a step limit."""
@@ -109,10 +110,12 @@ class _Runner:
         path, last = [observations.copy()], deque([observations.copy()], maxlen=_LAST_STEPS)
         running, steps = np.arange(len(ids)), np.zeros(len(ids), dtype=np.int64)
         success, rewards = np.zeros(len(ids), dtype=bool), np.zeros((len(ids), self.max_steps))
+        travelled = np.zeros(len(ids))
         while len(running) and len(path) <= self.max_steps:
             own_targets = None if targets is None else targets[running]
             actions = self.controller.act(running, self.encode(observations[running]), own_targets)
             stepped = self.environments.step(running, actions)
+            travelled[running] += self._distances(observations[running], stepped.observations)
             observations[running], success[running] = stepped.observations, stepped.successes
             rewards[running, len(path) - 1] = stepped.rewards
             steps[running] += 1
@@ -131,9 +134,15 @@ class _Runner:
                 None if goals is None else goals[n],
                 np.stack([at[n] for at in path[: steps[n] + 1]]) if self.record else None,
                 None if success[n] or goals is None else self._failure(n, np.stack([at[n] for at in last])),
+                float(travelled[n]),
             )
             for n, (task, number) in enumerate(ids)
         ]
+
+    def _distances(self, before: Array, after: Array) -> Array:
+        """How far observations (B, O) moved on the map (B,)."""
+        moves = self.kind.positions(self.meta, after) - self.kind.positions(self.meta, before)
+        return np.linalg.norm(moves, axis=1)
 
     def _failure(self, episode: int, observations: Array) -> str:
         """Why an episode failed, by its last observations (T, O)."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 from scots.core.config import Profile
 from scots.core.console import console
 from scots.core.errors import BadInput
-from scots.datasets.specs import SPECS, DatasetSpec
+from scots.datasets.specs import REGISTERED_LIMIT, SPECS, DatasetSpec
 from scots.evaluation.results import EvalResult
 from scots.experiments.pipeline import Pipeline, Run
 from scots.experiments.recipe import SEARCH, Recipe
@@ -21,6 +21,7 @@ _STITCH = tuple(f"{agent}maze-{size}-stitch-v0" for agent in ("point", "ant") fo
 
 
 _RecipeFor = Callable[[DatasetSpec], Recipe]
+_LimitFor = Callable[[DatasetSpec], int]
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,9 @@ class ResultTable:
     pairs: int = 0  # random pairs of start and goal in place of the benchmark's tasks
     tasks: dict[int, str] = field(default_factory=dict)  # to show one by one, with what they are called
     published_tasks: tuple[int, ...] = ()  # those that the published numbers are about; none: all
+    limits: dict[str, _LimitFor] = field(default_factory=dict)  # column -> step limit, where not the reference limit
+    note: str = ""  # what a reader has to know beyond the title
+    details: tuple[Literal["failures", "cost"], ...] = ()  # to show below the table
 
     @property
     def recipes(self) -> dict[str, _RecipeFor]:
@@ -43,6 +47,11 @@ class ResultTable:
         """What fills a cell, without overrides that change nothing; None where only others have published."""
         make, spec = self.columns[column], SPECS[dataset]
         return make(spec.at(profile)).normalized(spec, profile) if make else None
+
+    def published_limit(self, column: str, dataset: str) -> int:
+        """The step limit of the episodes behind a published number."""
+        spec = SPECS[dataset]
+        return self.limits[column](spec) if column in self.limits else spec.reference_limit
 
     def runs(
         self,
@@ -103,6 +112,8 @@ def _alone(agent: str, augmenter: str | None = None, keep_recorded: bool = False
 
 
 _SEARCH = {f"search.{name}": value for name, value in SEARCH.to_dict().items()}
+_RANKING = {"search.candidates": SEARCH.candidates}
+"""The search that is left where plans have no parts to mend or bisect."""
 _BY_CLOCK = {"following.replan_every": 50, "following.replan_late": False}
 _ONCE = {"following.replan_every": 0, "following.replan_late": False}
 
@@ -112,6 +123,16 @@ def _published(text: str) -> dict[str, _Published]:
     head, *lines = text.strip().splitlines()
     rows = (line.split(":") for line in lines)
     return {dataset.strip(): dict(zip(head.split(), numbers.split(), strict=True)) for dataset, numbers in rows}
+
+
+def _registered(_: DatasetSpec) -> int:
+    """OGBench's limit: agents that act alone were evaluated in its environments as they are."""
+    return REGISTERED_LIMIT
+
+
+def _of_chunks(spec: DatasetSpec) -> int:
+    """That of the reference code of CD, longer in one maze only: the paper has its numbers of GSC and CD from there."""
+    return 2000 if spec.environment == "antmaze-giant-v0" else REGISTERED_LIMIT
 
 
 _PLANNING = _published("""
@@ -163,6 +184,7 @@ _NAVIGATION = _published("""
     navigation-corridor-pose-v0:   0±0  31±5
 """)
 _DISTANCES = {1: "3 to 5 m, as recorded", 2: "6 to 15 m", 3: "16 to 35 m", 4: "36 m and more"}
+_ALONE = ("GCIQL", "QRL", "CRL", "HIQL")
 _AUGMENTED = {"": None, "+SynthER": "synther", "+SCoTS": "scots"}
 
 _MAZES = tuple(_PLANNING)
@@ -171,7 +193,7 @@ _LONG_CHUNKS = {"planner.chunk": 32, "planner.overlap": 11, "planner.stride": 16
 
 TABLES: dict[str, ResultTable] = {
     "planning": ResultTable(
-        "Planning (the paper's Table 1): HD and SCoTS, trained alike, follow one plan at a time; then both with search",
+        "Planning (the paper's Table 1): HD and SCoTS, trained alike, follow one plan at a time; then all with search",
         {
             "GCIQL": None,
             "QRL": None,
@@ -182,8 +204,18 @@ TABLES: dict[str, ResultTable] = {
             "HD": _hd,
             "SCoTS": _scots,
         }
-        | {"HD + search": _with(_SEARCH, _hd), "SCoTS + search": _with(_SEARCH)},
+        | {
+            "GSC + search": _with(_RANKING, _composed("gsc")),
+            "CD + search": _with(_RANKING, _composed("cd")),
+            "HD + search": _with(_SEARCH, _hd),
+            "SCoTS + search": _with(_SEARCH),
+        },
         _PLANNING,
+        limits=dict.fromkeys(_ALONE, _registered) | dict.fromkeys(("GSC", "CD"), _of_chunks),
+        note=f"Search draws {SEARCH.candidates} plans and keeps the cheapest by embedding and recorded support. "
+        "HD and SCoTS mend and bisect it too; plans of GSC and CD are drawn as a whole and can only be ranked, each of "
+        "them already the one of its own candidates whose overlaps agree best.",
+        details=("failures", "cost"),
     ),
     "without_diffusion": ResultTable(
         "Planners without diffusion, with the same controller: shortest paths over the recorded support, bisection "
@@ -195,6 +227,7 @@ TABLES: dict[str, ResultTable] = {
             "oracle": _untrained("oracle"),
         },
         {dataset: {} for dataset in _MAZES},
+        details=("failures", "cost"),
     ),
     "held_out": ResultTable(
         "Planning between 100 random pairs of cells, one episode each, on which no setting was chosen "
@@ -208,11 +241,15 @@ TABLES: dict[str, ResultTable] = {
         {
             "CD-once": _composed("cd", None, _ONCE),
             "CD": _composed("cd", None, _BY_CLOCK),
+            "CD, when late": _composed("cd"),
             "SCoTS-once": _with(_ONCE),
             "SCoTS": _with(_BY_CLOCK),
             "SCoTS, when late": _scots,
         },
         _REPLANNING,
+        limits=dict.fromkeys(("CD-once", "CD"), _of_chunks),
+        note="The published CD plans again when it is far from its plan, not by the clock.",
+        details=("failures",),
     ),
     "composition": ResultTable(
         "Stitching data, stitching plans, or both (beyond the paper)",
@@ -228,13 +265,15 @@ TABLES: dict[str, ResultTable] = {
             dataset: {column: _PLANNING[dataset][column] for column in ("GSC", "CD", "SCoTS")}
             for dataset in ("pointmaze-giant-stitch-v0", "antmaze-large-stitch-v0")
         },
+        limits=dict.fromkeys(("GSC", "CD"), _of_chunks),
+        details=("cost",),
     ),
     "search": ResultTable(
         "Plan search part by part: the cheapest of eight plans, then windows with faults drawn again, then bisection "
         "(beyond the paper)",
         {
             "one plan": _scots,
-            "ranking": _with({"search.candidates": SEARCH.candidates}),
+            "ranking": _with(_RANKING),
             "ranking, mending": _with({"search.candidates": SEARCH.candidates, "search.mend": True}),
             "ranking, mending, bisection": _with(_SEARCH),
         },
@@ -246,8 +285,12 @@ TABLES: dict[str, ResultTable] = {
         _LOCOMOTION,
     ),
     "controller_horizon": ResultTable(
-        "Plan steps from one subgoal to the next (the paper's Figure 5, which prints no numbers)",
-        {f"SCoTS, {steps}": _with({"following.lookahead": steps}) for steps in (5, 10, 15, 20, 25)},
+        "Plan steps from one subgoal to the next, SCoTS beside CD (the paper's Figure 5, which prints no numbers)",
+        {
+            f"{name}, {steps}": _with({"following.lookahead": steps}, planner)
+            for name, planner in (("SCoTS", _scots), ("CD", _composed("cd")))
+            for steps in (5, 10, 15, 20, 25)
+        },
         {dataset: {} for dataset in ("antmaze-giant-stitch-v0", *_STITCH[:3])},
     ),
     "gcrl": ResultTable(
@@ -262,6 +305,7 @@ TABLES: dict[str, ResultTable] = {
             "QRL": _alone("qrl"),
         },
         _GCRL,
+        limits=dict.fromkeys(next(iter(_GCRL.values())), _registered),
     ),
     "navigation": ResultTable(
         "A robot with a LiDAR (the paper's appendix; ours in worlds of our own): goals farther away than any recorded "
@@ -270,6 +314,7 @@ TABLES: dict[str, ResultTable] = {
         _NAVIGATION,
         tasks=_DISTANCES,
         published_tasks=(2, 3, 4),
+        note="The limit of 2000 steps in the building is ours: the paper states none.",
     ),
     "gcrl_data": ResultTable(
         "The same with recorded episodes beside the augmented data, where SynthER's transitions are in the TD terms "

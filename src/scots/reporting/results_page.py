@@ -7,22 +7,26 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from scots.core.config import Profile
 from scots.core.files import write_text
-from scots.datasets.specs import REGISTERED_LIMIT
+from scots.datasets.specs import REGISTERED_LIMIT, SPECS
 from scots.experiments.pipeline import EPISODES
 from scots.experiments.recipe import Recipe
 from scots.experiments.tables import TABLES, ResultTable
 from scots.reporting.augmentation import AugmentationSettings, augment_command
 from scots.reporting.calibration import NEAR_CELLS
+from scots.reporting.cells import rows_of
 from scots.reporting.document import Block, Commands, Document, Paragraph, Section, TableBlock, short_number
 from scots.reporting.rows import EVALUATION_KEY, PLANS_KEY, QUALITY_KEY, Row, identity, newest, read_rows
 from scots.reporting.studies import STUDIES
-from scots.reporting.success import comparison_table, result_tables, rows_of
+from scots.reporting.success import comparison_table, result_tables
+from scots.reporting.which_planner import advice
 
-_PROFILE = "laptop"
+_PROFILE: Profile = "laptop"
 """The profile whose results the pages show."""
 _STAGES = ("collect", "augment", "search", "planner", "agent")
 _LINE_KEY = ("dataset", "recipe", "training_seed")
@@ -70,16 +74,50 @@ def _listed(commits: Sequence[str]) -> str:
 def _success_notes(rows: Sequence[Row]) -> list[Block]:
     """How to read the tables of success rates, as far as it holds of all rows."""
     measured = f"""Success rate in per cent: the mean over trainings, tasks and evaluation seeds
-        ({EPISODES[_PROFILE]} episodes of each task per seed and training), and its 95 % interval: a bootstrap over
-        trainings and, within each task, episodes; where all episodes end alike the exact binomial one. In brackets the
-        paper's mean ± standard deviation over five seeds. `steps` is the step limit of an episode: {REGISTERED_LIMIT}
-        is OGBench's; a larger one is that of the paper's reference code, with which its numbers were made."""
+        ({EPISODES[_PROFILE]} episodes of each task per seed and training), and its 95 % interval. For each end of the
+        interval trainings are drawn anew, and the rate of each task from the Beta distribution that its successes and
+        failures leave, with one failure (for the upper end, one success) more than was seen, shared among the tasks;
+        tasks that agree in all episodes count as one sample. For a single task, and where all episodes end alike, this
+        is the exact binomial interval (Clopper and Pearson). Of few trainings it understates the spread. In brackets
+        the paper's mean ± standard deviation over five seeds."""
+    limits = f"""`steps` is the step limit of an episode: {REGISTERED_LIMIT} is OGBench's, a larger one that of the
+        paper's reference code. A published number stands at the limit that it was made with: for agents that act alone
+        OGBench's, for GSC and CD that of CD's reference code, from whose paper they are, for HD and SCoTS that of the
+        paper's."""
     origins = " or ".join(f'"{origin}"' for origin in sorted({row["origin"] for row in rows}))
-    made = f"""Profile `{_PROFILE}`; origin of the training data: {origins}. Columns of one table differ in what their
-        names say and in nothing else: the same network, training steps, controller and number of plans; only the length
-        of a plan follows from the data that it is learned from. One plan is followed at a time, and replaced when the
-        controller is late, unless a column says otherwise."""
-    return [Paragraph(measured), Paragraph(made), *_commits_note(rows)] if rows else [Paragraph(measured)]
+    made = f"""Profile `{_PROFILE}`; origin of the training data: {origins}. Plans on one dataset are followed by the
+        same agent, one at a time, and replaced when it is late, unless a column says otherwise. {_trainings()}"""
+    read: list[Block] = [Paragraph(measured), Paragraph(limits)]
+    return [*read, Paragraph(made), *_commits_note(rows)] if rows else read
+
+
+def _trainings() -> str:
+    """In what the planners of the tables are alike and in what they are not, by their settings."""
+    table, dataset = TABLES["planning"], next(iter(TABLES["planning"].published))
+    configs: dict[str, Any] = {}
+    for column in ("HD", "SCoTS", "CD", "GSC"):
+        recipe = table.recipe(column, dataset, _PROFILE)
+        assert recipe is not None
+        configs[column] = recipe.resolve(SPECS[dataset], _PROFILE).planner
+    size = {
+        name: f"{config.training.steps:,} steps of {config.training.batch_size} windows"
+        for name, config in configs.items()
+    }
+    assert size["HD"] == size["SCoTS"]
+    assert configs["CD"] == configs["GSC"]
+    return f"""HD and SCoTS have the same network (transformers, level by level) and training ({size["HD"]}) and draw
+        one plan, whose length follows from the data that it is learned from. CD and GSC share another network, a U-Net
+        of chunks ({size["CD"]}), and draw {configs["CD"].candidates} candidates for each plan, of which they keep the
+        one whose overlaps agree best. Planners without diffusion train no network, except the embedding of `landmarks`.
+        Agents that act alone have settings of their own. Columns that name the same planner or agent differ in what
+        their names say and in nothing else."""
+
+
+def _table_blocks(name: str, table: ResultTable, rows: Sequence[Row]) -> list[Block]:
+    """A table with the commands that measured it, what a reader has to know, and its details."""
+    note = [Paragraph(table.note)] if table.note else []
+    after = [advice(rows)] if name == "without_diffusion" else []
+    return [Commands(_table_commands(name, table, rows)), *note, *result_tables(table, rows), *after]
 
 
 def _table_commands(name: str, table: ResultTable, rows: Sequence[Row]) -> list[str]:
@@ -109,7 +147,9 @@ def _time_note() -> str:
     hours = ", ".join(f"{hours:g} hours for `{stage}`" for stage, hours in _PAPER_HOURS.items())
     return f"""Wall minutes of each stage on two CPU cores, which other work may have shared. A dash: not measured, and
         not in the sum. `augment` includes the training of its networks, unless an earlier run had left them in the
-        cache. A stage that several lines share is counted in each of them. The paper reports {hours}, on an A10 GPU."""
+        cache. A stage that several lines share is counted in each of them. The paper reports {hours}, on an A10 GPU.
+        Peak memory is that of the process when it had evaluated, and of its largest child: all that the process had
+        done before is in it, and stages that others had done are not."""
 
 
 def times_table(rows: Sequence[Row]) -> TableBlock:
@@ -127,8 +167,14 @@ def times_table(rows: Sequence[Row]) -> TableBlock:
         minutes = ["-" if seconds is None else f"{seconds / 60:.1f}" for seconds in spent]
         recipe = Recipe.from_dict(first["recipe"])
         made = [first["dataset"], recipe.augmenter or "recorded", recipe.actor, str(first["training_seed"])]
-        lines.append([*made, *minutes])
-    return TableBlock(["dataset", "data", "policy", "training seed", *_STAGES, "evaluation", "total"], lines)
+        lines.append([*made, *minutes, _gigabytes(same)])
+    header = ["dataset", "data", "policy", "training seed", *_STAGES, "evaluation", "total", "peak memory, GB"]
+    return TableBlock(header, lines)
+
+
+def _gigabytes(rows: Sequence[Row]) -> str:
+    known = [row["peak_memory"] for row in rows if row.get("peak_memory")]
+    return f"{max(known) / 1e9:.1f}" if known else "-"
 
 
 # --------------------------------------------------------------------------------------------------------------- plans
@@ -279,10 +325,7 @@ def results_document(folder: Path) -> Document:
     evaluations = _evaluation_rows(folder)
     quality = newest(read_rows(folder / "quality.jsonl", QUALITY_KEY), QUALITY_KEY)
     plans = newest(read_rows(folder / "plans.jsonl", PLANS_KEY), PLANS_KEY)
-    tables = [
-        Section(table.title, [Commands(_table_commands(name, table, evaluations)), *result_tables(table, evaluations)])
-        for name, table in TABLES.items()
-    ]
+    tables = [Section(table.title, _table_blocks(name, table, evaluations)) for name, table in TABLES.items()]
     sections = [
         Section("Success rates", _success_notes(evaluations)),
         *tables,

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any
 
 from scots.core.errors import BadInput
 from scots.core.files import append_rows
+from scots.evaluation.results import EvalResult
 
 Row = dict[str, Any]
 
@@ -19,6 +21,15 @@ EVALUATION_KEY = (
 )
 PLANS_KEY = ("study", "dataset", "variant")
 """Fields that tell one result from another; of rows that agree in all of them the newest counts."""
+
+
+_DEFAULTS: Row = {
+    **{field.name: field.default for field in fields(EvalResult) if field.default is not MISSING},
+    "failures": {},
+    "planning": {},
+    "returns": [],
+}
+"""What rows of before a field existed would say in it."""
 
 
 def read_rows(path: Path, key: Sequence[str]) -> list[Row]:
@@ -48,8 +59,8 @@ def newest(rows: Iterable[Row], key: Sequence[str]) -> list[Row]:
 
 def append_new_rows(path: Path, rows: Sequence[Row]) -> None:
     """Add those evaluation rows to a JSONL file that none of its lines holds yet."""
-    present = read_rows(path, EVALUATION_KEY)
-    append_rows(path, [row for row in rows if row not in present])
+    present = [_DEFAULTS | row for row in read_rows(path, EVALUATION_KEY)]
+    append_rows(path, [row for row in rows if _DEFAULTS | row not in present])
 
 
 def identity(row: Row, key: Sequence[str]) -> str:

@@ -4,73 +4,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
-from scots.core.config import Profile
-from scots.data.trajectories import Array
 from scots.datasets.specs import SPECS
 from scots.envs.base import OUT_OF_TIME
 from scots.evaluation.results import EvalResult
 from scots.experiments.tables import ResultTable
+from scots.reporting.breakdown import detail_tables
+from scots.reporting.cells import rows_of
 from scots.reporting.document import Strong, TableBlock
+from scots.reporting.intervals import success_rate
 from scots.reporting.rows import Row
 
 _BOOTSTRAP_DRAWS = 2000
-_CONFIDENCE = 0.95
-_SHOWN = ("recipe", "following", "search")
-"""Fields that all rows of a cell have in common."""
-
-
-@dataclass(frozen=True)
-class SuccessRate:
-    """Share of episodes that reached their goal: the mean over trainings, tasks and seeds, and its 95 % interval."""
-
-    mean: float
-    low: float
-    high: float
-
-    def __str__(self) -> str:
-        return f"{100 * self.mean:.1f} [{100 * self.low:.1f}, {100 * self.high:.1f}]"
-
-
-def success_rate(rows: Sequence[Row]) -> SuccessRate:
-    """The mean over rows, each a task under a seed, and its interval: every training counts the same.
-
-    A bootstrap stratified by task draws trainings, and the episodes of each task within them. Where all episodes end
-    alike it has nothing to draw from, and the exact binomial interval (Clopper and Pearson) of all of them stands.
-    """
-    trainings = [_by_task(own) for own in _grouped(rows, "training_seed")]
-    mean = float(np.mean([np.mean([own.mean() for own in tasks]) for tasks in trainings]))
-    episodes = sum(row["episodes"] for row in rows)
-    if mean in (0.0, 1.0):
-        bound = (1 - _CONFIDENCE) / 2
-        edge = 1 - bound ** (1 / episodes)
-        return SuccessRate(mean, max(0.0, mean - edge), min(1.0, mean + edge))
-    rng = np.random.default_rng(0)
-    drawn = [_resampled(trainings, rng) for _ in range(_BOOTSTRAP_DRAWS)]
-    low, high = np.quantile(drawn, [(1 - _CONFIDENCE) / 2, (1 + _CONFIDENCE) / 2])
-    return SuccessRate(mean, float(low), float(high))
-
-
-def _grouped(rows: Sequence[Row], name: str) -> list[list[Row]]:
-    return [[row for row in rows if row[name] == value] for value in dict.fromkeys(row[name] for row in rows)]
-
-
-def _by_task(rows: Sequence[Row]) -> list[Array]:
-    """The outcomes of all episodes of each task, as ones and zeros."""
-    tasks = _grouped(rows, "task")
-    return [
-        np.concatenate([np.arange(row["episodes"]) < row["successes"] for row in own]).astype(float) for own in tasks
-    ]
-
-
-def _resampled(trainings: Sequence[Sequence[Array]], rng: np.random.Generator) -> float:
-    """The mean of one bootstrap sample: trainings drawn anew, and the episodes of each task of theirs."""
-    drawn = rng.integers(len(trainings), size=len(trainings))
-    rates = [np.mean([rng.binomial(len(own), own.mean()) / len(own) for own in trainings[n]]) for n in drawn]
-    return float(np.mean(rates))
 
 
 def outcome(rows: Sequence[Row]) -> str:
@@ -110,7 +57,7 @@ def success_table(rows: Sequence[EvalResult]) -> TableBlock:
         own = {row.max_steps: row for row in rows if row.task == task}
         steps = own[limits[-1]].steps
         cells = (_count(own[limit]) for limit in limits)
-        lines.append([str(task), *cells, "-" if steps is None else f"{steps:.0f}"])
+        lines.append([str(task or "random pairs"), *cells, "-" if steps is None else f"{steps:.0f}"])
     overall = (outcome([row.to_dict() for row in rows if row.max_steps == limit]) for limit in limits)
     lines.append(["all" if all(row.successes is None for row in rows) else "all, %", *overall, ""])
     return TableBlock(["task", *(f"within {limit}" for limit in limits), "median steps"], lines)
@@ -121,8 +68,9 @@ def _count(row: EvalResult) -> str:
 
 
 def result_tables(table: ResultTable, rows: Sequence[Row]) -> list[TableBlock]:
-    """What there is to show of a table: the comparison, and below it task by task, where tasks are told apart."""
-    return [comparison_table(table, rows), *([tasks_table(table, rows)] if table.tasks else [])]
+    """What there is to show of a table: the comparison; below it tasks, failures and costs, where it asks for them."""
+    tasks = [tasks_table(table, rows)] if table.tasks else []
+    return [comparison_table(table, rows), *tasks, *detail_tables(table, rows)]
 
 
 def comparison_table(table: ResultTable, rows: Sequence[Row]) -> TableBlock:
@@ -130,12 +78,12 @@ def comparison_table(table: ResultTable, rows: Sequence[Row]) -> TableBlock:
     lines: list[list[object]] = []
     for dataset, published in table.published.items():
         for limit in SPECS[dataset].step_limits:
-            compared = limit == SPECS[dataset].reference_limit  # that of the published numbers
             cells = []
             for column in table.columns:
                 own = rows_of(table, column, dataset, rows, limit)
                 averaged = [row for row in own if row["task"] in (table.published_tasks or (row["task"],))]
-                cells.append(_cell(averaged, published.get(column) if compared else None))
+                beside = published.get(column) if limit == table.published_limit(column, dataset) else None
+                cells.append(_cell(averaged, beside))
             if any(str(cell) for cell in cells):
                 lines.append([dataset, str(limit), *cells])
     return TableBlock(["dataset", "steps", *table.columns], lines)
@@ -163,27 +111,6 @@ def _with_failures(rows: Sequence[Row]) -> str:
         failures.update(row["failures"])
     shares = [f"{cause} {100 * n / episodes:.0f}" for cause, n in failures.items() if cause != OUT_OF_TIME]
     return ", ".join([f"{100 * sum(row['successes'] for row in rows) / episodes:.0f}", *shares])
-
-
-def rows_of(table: ResultTable, column: str, dataset: str, rows: Sequence[Row], limit: int | None = None) -> list[Row]:
-    """The rows that a table's column shows for a dataset, under one step limit or any.
-
-    Those of its recipe that followed and searched for plans as the recipe says today: settings change with the code.
-    """
-    own = [row for row in rows if row["dataset"] == dataset and limit in (None, row["max_steps"])]
-    own = [row for row in own if (row["task"] == 0) == (table.pairs > 0)]  # random pairs are one task of number 0
-    shown = {profile: _shown(table, column, dataset, profile) for profile in {row["profile"] for row in own}}
-    return [row for row in own if {name: row[name] for name in _SHOWN} == shown[row["profile"]]]
-
-
-def _shown(table: ResultTable, column: str, dataset: str, profile: Profile) -> Row | None:
-    """What rows of a cell have in common; None where only others have published."""
-    recipe = table.recipe(column, dataset, profile)
-    if recipe is None:
-        return None
-    settings = recipe.resolve(SPECS[dataset], profile)
-    parts = (recipe, settings.following, settings.search)
-    return {name: part.to_dict() if part else None for name, part in zip(_SHOWN, parts, strict=True)}
 
 
 def _cell(ours: Sequence[Row], published: str | None) -> Strong | str:
