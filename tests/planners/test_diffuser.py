@@ -77,18 +77,48 @@ def test_windows_stay_in_their_episode_and_repeat_its_last_row():
     np.testing.assert_array_equal(rows, np.minimum(rows[:, :1] + np.arange(8), last[:, None]))
     assert (rows[:, 0] < last).all()
     np.testing.assert_allclose(batch["returns"], returns_to_go(data, 0.9)[rows[:, 0]])
-    np.testing.assert_array_equal(batch["actions"].numpy(), data.actions[rows])
+    past = rows[:, :1] + np.arange(8) > last[:, None]
+    np.testing.assert_array_equal(batch["actions"].numpy(), np.where(past[..., None], 0, data.actions[rows]))
+
+
+def test_what_follows_is_known_after_a_fall_and_unknown_after_the_end_of_a_recording():
+    data = drift(4, 6)
+    data = replace(data, observations=np.arange(24, dtype=np.float32)[:, None], terminated=np.arange(4) % 2 == 0)
+    model = Diffuser.for_data(SMALL, data)
+    batch = model.batch(data, 200, np.random.default_rng(0))
+    first = batch["states"][:, :1, 0].numpy().astype(int)
+    steps, last, fell = first + np.arange(8), first // 6 * 6 + 5, first // 6 % 2 == 0
+    np.testing.assert_array_equal(batch["states_known"], fell | (steps <= last))
+    np.testing.assert_array_equal(batch["actions_known"], fell | (steps < last))
+    assert (
+        not Diffuser.for_data(SMALL, unended := replace(data, terminated=None))
+        .batch(unended, 50, np.random.default_rng(0))["states_known"]
+        .all()
+    )
+
+
+def test_what_is_not_known_adds_no_error():
+    """A network that puts out zeros: whatever lies past the end, the denoising loss is the same."""
+    data = drift(20, 6)
+    model = Diffuser.for_data(SMALL, data)
+    model.net.forward = lambda noisy, times: torch.zeros_like(noisy)
+    batch = model.batch(data, 16, np.random.default_rng(0))
+    other = dict(batch)
+    for part in ("states", "actions"):
+        other[part] = torch.where(batch[f"{part}_known"][..., None], batch[part], 5.0)
+    losses = [model.loss(own, torch.Generator().manual_seed(0))[1]["denoising"] for own in (batch, other)]
+    torch.testing.assert_close(*losses)
 
 
 def test_the_first_state_adds_no_error_and_the_first_action_ten_times():
     """A network that puts out zeros: the error is the mean square of what is not given, weighted."""
-    data = drift()
+    data = replace(drift(), terminated=np.ones(60, bool))
     model = Diffuser.for_data(SMALL, data)
     model.net.final[-1].weight.data.zero_()
     model.net.final[-1].bias.data.zero_()
     batch = model.batch(data, 16, np.random.default_rng(0))
     _, losses = model.loss(batch, torch.Generator().manual_seed(0))
-    squares = model._windows(batch["states"], batch["actions"]).square()
+    squares = model.windows(batch["states"], batch["actions"]).square()
     squares[:, 0, 1] = 0.0
     squares[:, 0, 0] *= 10
     torch.testing.assert_close(losses["denoising"], squares.mean())
@@ -97,7 +127,7 @@ def test_the_first_state_adds_no_error_and_the_first_action_ten_times():
 def test_shapes_of_values():
     model = Diffuser.for_data(SMALL, drift())
     for windows in (1, 5):
-        assert model._values(torch.randn(windows, 8, 2), 3).shape == (windows,)
+        assert model.values(torch.randn(windows, 8, 2), 3).shape == (windows,)
 
 
 @pytest.mark.parametrize(
@@ -162,9 +192,9 @@ def test_values_rank_windows_by_their_return(trained: Diffuser):
     data = drift(20)
     rows = data.random_rows(10, 100, np.random.default_rng(1))
     window = rows[:, None] + np.arange(8)
-    clean = trained._windows(torch.from_numpy(data.observations[window]), torch.from_numpy(data.actions[window]))
+    clean = trained.windows(torch.from_numpy(data.observations[window]), torch.from_numpy(data.actions[window]))
     with torch.no_grad():
-        values = trained._values(clean, 0).numpy()
+        values = trained.values(clean, 0).numpy()
     assert np.corrcoef(values, returns_to_go(data, 0.9)[rows])[0, 1] > 0.95
 
 
