@@ -56,8 +56,9 @@ SMOKE = Size(
 VARIANTS: dict[str, dict[str, object]] = {
     "laptop": {},
     "v prediction": {"prediction": "v"},
-    "x0 prediction": {"prediction": "x0"},
+    "absolute": {"relative": False},
     "no bypass": {"bypass": False},
+    "absolute, no bypass": {"relative": False, "bypass": False},
     "unguided": {"guidance.climbs": 0},
     "warm start": {"guidance.warm_steps": 2},
 }

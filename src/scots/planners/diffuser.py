@@ -60,10 +60,9 @@ class DiffuserConfig(Config):
     termination_penalty: float = 100.0  # taken off the last reward of episodes that ended in a terminal state
     first_action_weight: float = 10.0  # in the loss: it is the one that is carried out
     ema: float = 0.995
-    prediction: Prediction = (
-        "x0"  # v: an error of the network counts in the plan only as much as the noise of the last step
-    )
-    bypass: bool = False  # of the last norm of the U-Net
+    prediction: Prediction = "x0"
+    relative: bool = False  # the network puts out how states differ from the present one
+    bypass: bool = False  # of the last norm of the network, see TemporalUnet
     guidance: GuidanceConfig = field(default_factory=GuidanceConfig)
     training: TrainingConfig = TrainingConfig(steps=1_000_000, batch_size=64, learning_rate=2e-4)
 
@@ -188,7 +187,8 @@ class Diffuser(PlannerModel):
         noise = torch.randn(clean.shape, generator=generator).to(clean.device)
         given = self._given(clean)
         noisy, times = torch.where(given, clean, self.process.noised(clean, steps, noise)), self.process.times(steps)
-        target = target_at(self.config.prediction, clean, noise, *self.process.levels(steps))
+        change = clean - self._present(clean)
+        target = target_at(self.config.prediction, change, noise, *self.process.levels(steps))
         errors = (self.net(noisy, times) - target).square().masked_fill(given | ~self._known(batch), 0.0)
         weights = torch.ones_like(clean[0])
         weights[0, : self.sizes["action"]] = self.config.first_action_weight
@@ -207,6 +207,13 @@ class Diffuser(PlannerModel):
     def windows(self, states: Tensor, actions: Tensor) -> Tensor:
         """States and actions in data units -> normalised windows [action, state]."""
         return torch.cat([self.actions(actions), self.states(states)], dim=-1)
+
+    def _present(self, windows: Tensor) -> Tensor:
+        """The first state of windows, in the place of every state (B, 1, D), if what is put out is relative to it."""
+        present = torch.zeros_like(windows[:, :1])
+        if self.config.relative:
+            present[..., self.sizes["action"] :] = windows[:, :1, self.sizes["action"] :]
+        return present
 
     def _known(self, batch: Batch) -> Tensor:
         """True where windows (B, H, D) show what happened."""
@@ -302,8 +309,9 @@ class Diffuser(PlannerModel):
 
     def _denoise(self, windows: Tensor, step: int) -> Tensor:
         steps = torch.full((len(windows),), step, device=windows.device)
-        output = self.ema(windows, self.process.times(steps))
-        return clean_at(self.config.prediction, output, windows, *self.process.levels(steps))
+        output, present = self.ema(windows, self.process.times(steps)), self._present(windows)
+        alpha, sigma = self.process.levels(steps)
+        return present + clean_at(self.config.prediction, output, windows - alpha * present, alpha, sigma)
 
     def values(self, windows: Tensor, step: int) -> Tensor:
         """The returns that noisy windows promise (B,), in units of the rewards."""
@@ -342,6 +350,8 @@ _SCALES: dict[Profile, dict[str, Any]] = {
         "width": 8,
         "multipliers": (1, 2),
         "diffusion_steps": 4,
+        "relative": True,
+        "bypass": True,
         "ema": 0.9,
         "guidance": GuidanceConfig(candidates=4, climbs=1),
         "training": TrainingConfig(steps=60, batch_size=32, learning_rate=1e-3),
@@ -350,7 +360,9 @@ _SCALES: dict[Profile, dict[str, Any]] = {
         "width": 16,
         "multipliers": (1, 2, 4),
         "diffusion_steps": 10,
-        "guidance": GuidanceConfig(candidates=16, climbs=1, last_guided=1, warm_steps=2),
+        "relative": True,
+        "bypass": True,
+        "guidance": GuidanceConfig(candidates=16, climbs=1, last_guided=1),
         "training": TrainingConfig(steps=30_000, batch_size=64, learning_rate=1e-3, schedule="cosine", warmup=200),
     },
     "paper": {},  # the reference sizes and training lengths: for a GPU
