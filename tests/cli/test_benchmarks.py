@@ -87,6 +87,11 @@ PROMISED = {
         r'"study": "places", .*"far": [01]\.\d+, "median_metres": \d+\.\d+',
         r'"study": "joins", .*"joins": 1, "far": [01]\.\d+, "median_metres": \d+\.\d+',
     ],
+    "diffuser": [
+        rf'"variant": "{variant}", "steps": 2, "behaviour_return": \d+\.\d+, "value_ranks": -?[01]\.\d+, '
+        r'"first_step": \d+\.\d+, "plan": \d+\.\d+, "recorded_step": 0\.0\d*, "stays": 0\.\d+, .*"commit": ".+"'
+        for variant in ("laptop", "absolute", "no bypass", "v prediction", "unguided", "warm start")
+    ],
     "refinement": [r"whole segments [\d,]+ states/s .*, local windows [\d,]+ states/s .*: ratio \d+\.\d \(target 3\)"],
     "joins": [
         rf'"variant": "{variant}", .*"made": [01]\.\d+, "off_data": [01]\.\d+, .*"commit": ".+", "date": "20.+"'

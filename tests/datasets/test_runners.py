@@ -1,6 +1,7 @@
 """Actors that run, their training, and the analogues of D4RL's locomotion datasets that they collect."""
 
 import json
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,10 +13,18 @@ from scots.core.config import Seeds
 from scots.core.errors import BadInput
 from scots.data import formats
 from scots.data.shards import validation_path
-from scots.datasets import runner_training
+from scots.datasets import runner_training, runners
 from scots.datasets.collect import collect
 from scots.datasets.loading import load
-from scots.datasets.runners import Ladder, Rung, RunnerActor, RunnerEpisodes, measure_actor, run_episode
+from scots.datasets.runners import (
+    Ladder,
+    Rung,
+    RunnerActor,
+    RunnerEpisodes,
+    finished_ladder,
+    measure_actor,
+    run_episode,
+)
 from scots.datasets.sac import SAC
 from scots.datasets.specs import SPECS, RunnerCollection, spec_of
 from scots.envs.locomotion import RUNNERS, Locomotion
@@ -24,6 +33,7 @@ pytestmark = pytest.mark.mujoco
 HOPPER = RUNNERS["hopper"]
 MEDIUM = SPECS["hopper-medium-v2"].collection
 REPLAY = SPECS["hopper-medium-replay-v2"].collection
+RUNS = [spec.collection for spec in SPECS.values() if isinstance(spec.collection, RunnerCollection)]
 
 
 def actor(seed: int) -> RunnerActor:
@@ -73,6 +83,7 @@ def test_replay_has_as_many_steps_of_every_actor():
     shares = ladder(*((0.0, length) for length in lengths)).shares()
     assert shares.sum() == pytest.approx(1)
     np.testing.assert_allclose(shares * lengths, np.full(3, (shares * lengths).mean()))
+    assert ladder(*((0.0, length) for length in lengths)).episode_steps() == pytest.approx(3 / (1 / lengths).sum())
 
 
 def test_medium_data_is_collected_by_the_last_actor(monkeypatch: pytest.MonkeyPatch):
@@ -85,6 +96,22 @@ def test_medium_data_is_collected_by_the_last_actor(monkeypatch: pytest.MonkeyPa
         for number in range(20):
             episodes.episode(np.random.default_rng(number))
         assert set(called) == expected
+
+
+@pytest.mark.parametrize("spec", [MEDIUM, REPLAY])
+def test_an_unfinished_ladder_is_refused(spec: RunnerCollection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """None of its actors is medium, and replay data is that of training up to the medium one."""
+    monkeypatch.setattr(runners, "_ASSETS", tmp_path)
+    advice = "`scots data expert hopper --out FOLDER` trains on"
+    with pytest.raises(BadInput, match=f"no actors ship yet, a medium one 1,078; {advice}"):
+        finished_ladder(spec)
+    ladder((20, 5), (1077, 50)).save(tmp_path / "hopper.safetensors")
+    with pytest.raises(BadInput, match=f"the best actor that ships earns 1,077, a medium one 1,078; {advice}"):
+        collect(spec.resized(2), tmp_path / "a.npz")
+    assert not (tmp_path / "a.npz").exists()
+    finished = ladder((20, 5), (1078, 50))
+    finished.save(tmp_path / "hopper.safetensors")
+    assert finished_ladder(spec).rungs == finished.rungs[-1 if spec is MEDIUM else 0 :]
 
 
 # ------------------------------------------------------------------------------------------------------------ shipped
@@ -102,6 +129,21 @@ def test_shipped_actors_run_as_their_card_says(path: Path):
     again = measure_actor(path.stem, shipped.actors[-1], 5, seed=7)
     assert abs(again["return_mean"] - last.return_mean) < 4 * last.return_std / np.sqrt(5) + 0.1 * last.return_mean
     assert path.stat().st_size < 3e6
+
+
+D4RL_ROWS = {"medium": 1_000_000, "hopper medium-replay": 402_000, "walker2d medium-replay": 302_000}
+
+
+@pytest.mark.parametrize("spec", RUNS, ids=lambda run: run.id)
+def test_collections_have_about_as_many_rows_as_those_of_d4rl(spec: RunnerCollection):
+    """How many episodes that takes follows from the ladder, so that a new one asks for another number here."""
+    try:
+        ladder = finished_ladder(spec)
+    except BadInput as unfinished:
+        pytest.skip(str(unfinished))
+    rows = D4RL_ROWS.get(f"{spec.body} {spec.kind}", D4RL_ROWS["medium"])
+    fitting = rows / (1 + ladder.episode_steps())
+    assert spec.episodes == pytest.approx(fitting, rel=0.2), f"{spec.id}: set its episodes to {fitting:.0f}"
 
 
 # ----------------------------------------------------------------------------------------------------------- episodes
@@ -129,7 +171,15 @@ def test_rows_of_an_episode_replay_in_the_simulator(steps: int):
 
 
 @pytest.fixture(scope="module")
-def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def any_ladder() -> Iterator[None]:
+    """Whatever ships is good enough."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(runners, "MEDIUM", {"hopper": (0.0, 0)})
+        yield
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory, any_ladder: None) -> Path:
     return collect(REPLAY.resized(40), tmp_path_factory.mktemp("data") / "a.npz", workers=2)
 
 
@@ -143,12 +193,15 @@ def test_a_collected_file_is_whole_and_says_that_it_is_an_analogue(small: Path):
     assert (data.lengths[~data.terminated] == 1001).all()
     assert data.meta.origin == "collected here as an analogue of D4RL"
     assert data.meta.provenance[0]["protocol"] == REPLAY.resized(40).to_dict()
-    assert data.meta.provenance[0]["versions"]["actors"] == Ladder.shipped("hopper").fingerprint
+    ladder = Ladder.shipped("hopper")
+    assert data.meta.provenance[0]["versions"]["actors"] == ladder.fingerprint
+    assert data.meta.provenance[0]["rungs"] == [rung.to_dict() for rung in ladder.rungs]
     assert spec_of(data) is SPECS[REPLAY.id]
     assert np.unique(data.observations[data.offsets[:-1]], axis=0).shape[0] == 40
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("any_ladder")
 def test_bytes_do_not_depend_on_workers(small: Path, tmp_path: Path):
     again = collect(REPLAY.resized(40), tmp_path / "a.npz", workers=1)
     assert again.read_bytes() == small.read_bytes()
@@ -268,6 +321,5 @@ def test_the_command_trains_and_measures(tmp_path: Path, capsys: pytest.CaptureF
 
 
 def test_protocols_have_their_published_names():
-    runs = [spec.collection for spec in SPECS.values() if isinstance(spec.collection, RunnerCollection)]
-    assert {run.id for run in runs} == {f"{b}-{k}-v2" for b in RUNNERS for k in ("medium", "medium-replay")}
-    assert {run.states for run in runs} == {1001}
+    assert {run.id for run in RUNS} == {f"{b}-{k}-v2" for b in RUNNERS for k in ("medium", "medium-replay")}
+    assert {run.states for run in RUNS} == {1001}

@@ -73,9 +73,9 @@ def test_guided_samples_of_a_gaussian():
         expected = (expected + pushed) * gain
         variance = gain**2 * variance + (float(PROCESS.variance[step]) if step else 0.0)
     options = {"first": 19, "value": value, "scale": scale, "climbs": 2, "last_guided": 3}
-    drawn = guided_sample(PROCESS, denoise, lambda windows: windows, noise(), noise, **options)
+    drawn, _ = guided_sample(PROCESS, denoise, lambda windows: windows, noise(), noise, **options)
     assert float(drawn.mean()) == pytest.approx(expected, abs=0.03)
-    plain = guided_sample(PROCESS, denoise, lambda windows: windows, noise(), noise, first=19)
+    plain, _ = guided_sample(PROCESS, denoise, lambda windows: windows, noise(), noise, first=19)
     assert float(plain.mean()) == pytest.approx(0, abs=0.03)
     for samples in (plain, drawn):
         assert float(samples.std()) == pytest.approx(math.sqrt(variance), abs=0.02)
@@ -97,6 +97,9 @@ def test_what_is_clamped_stays_at_every_step():
         return windows.sum((1, 2))
 
     options = {"first": 4, "value": value, "scale": 1.0, "climbs": 3}
-    drawn = guided_sample(PROCESS, denoise, clamp, torch.zeros(2, 3, 1), lambda: torch.ones(2, 3, 1), **options)
+    drawn, noisy = guided_sample(PROCESS, denoise, clamp, torch.zeros(2, 3, 1), lambda: torch.ones(2, 3, 1), **options)
     assert all((values == 7).all() for values in [*seen, drawn[:, 0]])
     assert len(seen) == 5
+    assert not drawn[:, 1:].any()  # the estimate of the data
+    assert (noisy[:, 1:] > 0).all()  # which still had the noise of the step before
+    assert (noisy[:, 0] == 7).all()

@@ -31,6 +31,21 @@ def test_every_input_counts_and_every_weight_learns():
     assert unused == set()
 
 
+def test_a_bypass_leads_what_is_normalised_away_to_the_output():
+    """Two numbers of one group that are normalised tell only which is larger; past the norm they keep their size."""
+    with_bypass, without = small(bypass=True), small()
+    without.load_state_dict(with_bypass.state_dict(), strict=False)
+    sequence, time = torch.randn(5, 8, 3), torch.rand(5)
+    seen = []
+    with_bypass.final.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
+    gained = with_bypass(sequence, time) - without(sequence, time)
+    torch.testing.assert_close(gained, with_bypass.bypass(seen[0]).mT, rtol=1e-4, atol=1e-5)
+    two = 3 + torch.rand(100, 2, 1)
+    spread = nn.functional.group_norm(two, 1).std(dim=0)
+    torch.testing.assert_close(spread, torch.ones_like(spread), rtol=0.02, atol=0)
+    assert without.bypass is None
+
+
 def test_rows_of_a_batch_do_not_mix():
     network, sequence, time = small(), torch.randn(5, 8, 3), torch.rand(5)
     with torch.inference_mode():

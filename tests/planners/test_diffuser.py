@@ -14,6 +14,8 @@ from scots.data.trajectories import Meta, Trajectories, offsets_from_lengths
 from scots.datasets.specs import SPECS, spec_of
 from scots.evaluation.action_control import ActionController
 from scots.evaluation.control import PlanFollowing
+from scots.models.ddpm import CosineProcess
+from scots.models.diffusion import target_at
 from scots.models.training import TrainingConfig, fit
 from scots.planners.base import Plan
 from scots.planners.diffuser import Diffuser, DiffuserConfig, GuidanceConfig, returns_to_go
@@ -26,8 +28,10 @@ SMALL = DiffuserConfig(
     discount=0.9,
     termination_penalty=0.0,
     ema=0.95,
+    relative=True,
+    bypass=True,
     guidance=GuidanceConfig(candidates=8, scale=0.3, last_guided=1),
-    training=TrainingConfig(steps=800, batch_size=64, learning_rate=3e-3),
+    training=TrainingConfig(steps=800, batch_size=64, learning_rate=3e-3, schedule="cosine", warmup=50),
 )
 
 
@@ -77,27 +81,77 @@ def test_windows_stay_in_their_episode_and_repeat_its_last_row():
     np.testing.assert_array_equal(rows, np.minimum(rows[:, :1] + np.arange(8), last[:, None]))
     assert (rows[:, 0] < last).all()
     np.testing.assert_allclose(batch["returns"], returns_to_go(data, 0.9)[rows[:, 0]])
-    np.testing.assert_array_equal(batch["actions"].numpy(), data.actions[rows])
+    past = rows[:, :1] + np.arange(8) > last[:, None]
+    np.testing.assert_array_equal(batch["actions"].numpy(), np.where(past[..., None], 0, data.actions[rows]))
+
+
+def test_what_follows_is_known_after_a_fall_and_unknown_after_the_end_of_a_recording():
+    data = drift(4, 6)
+    data = replace(data, observations=np.arange(24, dtype=np.float32)[:, None], terminated=np.arange(4) % 2 == 0)
+    model = Diffuser.for_data(SMALL, data)
+    batch = model.batch(data, 200, np.random.default_rng(0))
+    first = batch["states"][:, :1, 0].numpy().astype(int)
+    steps, last, fell = first + np.arange(8), first // 6 * 6 + 5, first // 6 % 2 == 0
+    np.testing.assert_array_equal(batch["states_known"], fell | (steps <= last))
+    np.testing.assert_array_equal(batch["actions_known"], fell | (steps < last))
+    assert (
+        not Diffuser.for_data(SMALL, unended := replace(data, terminated=None))
+        .batch(unended, 50, np.random.default_rng(0))["states_known"]
+        .all()
+    )
+
+
+def test_what_is_not_known_adds_no_error():
+    """A network that puts out zeros: whatever lies past the end, the denoising loss is the same."""
+    data = drift(20, 6)
+    model = Diffuser.for_data(SMALL, data)
+    model.net.forward = lambda noisy, times: torch.zeros_like(noisy)
+    batch = model.batch(data, 16, np.random.default_rng(0))
+    other = dict(batch)
+    for part in ("states", "actions"):
+        other[part] = torch.where(batch[f"{part}_known"][..., None], batch[part], 5.0)
+    losses = [model.loss(own, torch.Generator().manual_seed(0))[1]["denoising"] for own in (batch, other)]
+    torch.testing.assert_close(*losses)
 
 
 def test_the_first_state_adds_no_error_and_the_first_action_ten_times():
     """A network that puts out zeros: the error is the mean square of what is not given, weighted."""
-    data = drift()
-    model = Diffuser.for_data(SMALL, data)
+    config = replace(SMALL, relative=False, bypass=False)
+    data = replace(drift(), terminated=np.ones(60, bool))
+    model = Diffuser.for_data(config, data)
     model.net.final[-1].weight.data.zero_()
     model.net.final[-1].bias.data.zero_()
     batch = model.batch(data, 16, np.random.default_rng(0))
     _, losses = model.loss(batch, torch.Generator().manual_seed(0))
-    squares = model._windows(batch["states"], batch["actions"]).square()
+    squares = model.windows(batch["states"], batch["actions"]).square()
     squares[:, 0, 1] = 0.0
     squares[:, 0, 0] *= 10
     torch.testing.assert_close(losses["denoising"], squares.mean())
 
 
+@pytest.mark.parametrize("prediction", ["x0", "v", "eps"])
+@pytest.mark.parametrize("relative", [True, False])
+def test_a_network_without_error_gives_back_what_was_noised(prediction: str, relative: bool):
+    data = drift()
+    model = Diffuser.for_data(replace(SMALL, prediction=prediction, relative=relative), data)
+    batch = model.batch(data, 5, np.random.default_rng(0))
+    clean = model.windows(batch["states"], batch["actions"])
+    steps, noise = torch.full((5,), 2), torch.randn(clean.shape)
+    noisy = model.process.noised(clean, steps, noise)
+    noisy[:, 0, 1:] = clean[:, 0, 1:]  # the present state is given
+    change = clean.clone()
+    if relative:
+        change[..., 1:] -= clean[:, :1, 1:]
+    perfect = target_at(prediction, change, noise, *model.process.levels(steps))
+    model.ema.forward = lambda windows, times: perfect
+    again = model._denoise(noisy, 2)
+    torch.testing.assert_close(again[:, 1:], clean[:, 1:], rtol=1e-4, atol=1e-4)
+
+
 def test_shapes_of_values():
     model = Diffuser.for_data(SMALL, drift())
     for windows in (1, 5):
-        assert model._values(torch.randn(windows, 8, 2), 3).shape == (windows,)
+        assert model.values(torch.randn(windows, 8, 2), 3).shape == (windows,)
 
 
 @pytest.mark.parametrize(
@@ -121,9 +175,23 @@ def test_data_without_actions_is_refused():
 def test_settings_for_locomotion_are_those_of_the_reference_code():
     config = Diffuser.configure(SPECS["hopper-medium-v2"], 1001, "paper")
     assert (config.horizon, config.diffusion_steps, config.width, config.multipliers) == (32, 20, 32, (1, 2, 4, 8))
+    assert (config.prediction, config.relative, config.bypass) == ("x0", False, False)
     assert (config.discount, config.termination_penalty, config.first_action_weight) == (0.997, 100.0, 10.0)
     assert config.guidance == GuidanceConfig(64, 0.1, 2, 2, None)
     assert (config.training.batch_size, config.training.learning_rate, config.ema) == (64, 2e-4, 0.995)
+
+
+def test_plans_at_profile_laptop_are_guided_a_third_as_far_as_those_of_the_reference_code():
+    """The lengths of all climbs of a plan together. Replanning with two steps of noise would leave 0.2 % of it."""
+
+    def climbed(config: DiffuserConfig, steps: int | None) -> float:
+        variance, guidance = CosineProcess(config.diffusion_steps).variance, config.guidance
+        return guidance.scale * guidance.climbs * float(variance[guidance.last_guided : steps].sum())
+
+    laptop, paper = (Diffuser.configure(SPECS["hopper-medium-v2"], 1001, profile) for profile in ("laptop", "paper"))
+    assert climbed(paper, paper.guidance.warm_steps) == pytest.approx(0.894, abs=1e-3)
+    assert climbed(laptop, laptop.guidance.warm_steps) == pytest.approx(0.306, abs=1e-3)
+    assert climbed(laptop, 2) == pytest.approx(0.0021, abs=1e-4)
 
 
 def test_plans_to_a_goal_are_as_long_as_trajectories():
@@ -150,10 +218,12 @@ def moves(plans: list[Plan]) -> np.ndarray:
 
 
 @pytest.mark.slow
-def test_guided_plans_go_where_the_reward_is(trained: Diffuser):
-    """Data goes either way; guided plans go up, and the start is kept to the bit."""
+def test_plans_obey_the_dynamics_and_go_where_the_reward_is(trained: Diffuser):
+    """Data goes either way; guided plans go up, states follow from actions, and the start is kept to the bit."""
     plans = trained.plan(STARTS, None, range(6))
     np.testing.assert_array_equal([plan.positions[0] for plan in plans], STARTS)
+    steps = np.diff(np.stack([plan.positions[:, 0] for plan in plans]), axis=1)
+    assert np.abs(steps - 0.2 * moves(plans)).mean() < 0.05
     assert moves(plans).mean() > 0.8
 
 
@@ -162,9 +232,9 @@ def test_values_rank_windows_by_their_return(trained: Diffuser):
     data = drift(20)
     rows = data.random_rows(10, 100, np.random.default_rng(1))
     window = rows[:, None] + np.arange(8)
-    clean = trained._windows(torch.from_numpy(data.observations[window]), torch.from_numpy(data.actions[window]))
+    clean = trained.windows(torch.from_numpy(data.observations[window]), torch.from_numpy(data.actions[window]))
     with torch.no_grad():
-        values = trained._values(clean, 0).numpy()
+        values = trained.values(clean, 0).numpy()
     assert np.corrcoef(values, returns_to_go(data, 0.9)[rows])[0, 1] > 0.95
 
 

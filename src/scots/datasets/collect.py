@@ -24,7 +24,7 @@ from scots.data.trajectories import Array, Meta
 from scots.datasets.driving import NavigationEpisodes
 from scots.datasets.experts import Actor, AntActor, follow_command
 from scots.datasets.protocols import CollectionSpec, EncodedScans, NavigationCollection
-from scots.datasets.runners import Ladder, RunnerEpisodes
+from scots.datasets.runners import Rung, RunnerEpisodes, finished_ladder
 from scots.datasets.specs import MazeCollection, RunnerCollection
 from scots.envs import environment_class
 from scots.envs.maze import Maze, maze_of
@@ -110,6 +110,7 @@ class CollectionJob(ShardedJob):
     meta: Meta  # without provenance
     seed: int
     versions: dict[str, str]  # of the simulator, and of the actors that are not part of its spec
+    rungs: tuple[Rung, ...] = ()  # of the ladder of actors, where one collects
 
     verb: ClassVar[str] = "collecting"  # what progress says it does
 
@@ -122,6 +123,8 @@ class CollectionJob(ShardedJob):
             "episodes": self.validation if validation else self.episodes,
             "versions": {"scots": version("scots"), **self.versions},
         }
+        if self.rungs:
+            origin["rungs"] = [rung.to_dict() for rung in self.rungs]
         return Meta.from_dict({**self.meta.to_dict(), "provenance": [origin]})
 
     def prepare(self, workers: int | None) -> None:
@@ -150,16 +153,18 @@ class CollectionJob(ShardedJob):
 
 def collection_job(spec: CollectionSpec, maze: Maze | None = None, seed: int = 0) -> CollectionJob:
     """The job that collects a dataset; nothing is done yet."""
-    actors = {}
+    actors: dict[str, str] = {}
+    rungs: tuple[Rung, ...] = ()
     if isinstance(spec, RunnerCollection):
         require("gymnasium", "ogbench")
-        actors["actors"] = Ladder.shipped(spec.body).fingerprint
+        ladder = finished_ladder(spec)
+        actors["actors"], rungs = ladder.fingerprint, ladder.rungs
     elif isinstance(spec, NavigationCollection | EncodedScans):
         require_simulator()
     else:
         require("ogbench", "ogbench")
     versions = {name: version(name) for name in environment_class(spec.meta()).packages} | actors
-    return _job_class(spec)(spec.episodes, spec.states, spec, spec.meta(maze), seed, versions)
+    return _job_class(spec)(spec.episodes, spec.states, spec, spec.meta(maze), seed, versions, rungs)
 
 
 def _job_class(spec: CollectionSpec) -> type[CollectionJob]:

@@ -14,12 +14,10 @@ from scots.core.errors import BadInput
 from scots.core.files import append_rows, atomic, write_text
 from scots.data.npz import read_npz, write_npz
 from scots.data.trajectories import Array
-from scots.datasets.runners import EPISODE_STEPS, RUN, Ladder, Rung, RunnerActor, measure_actor
+from scots.datasets.runners import EPISODE_STEPS, MEDIUM, RUN, Ladder, Rung, RunnerActor, measure_actor
 from scots.datasets.sac import SAC
 from scots.envs.locomotion import RUNNERS, Locomotion
 
-MEDIUM: dict[str, tuple[float, int]] = {"hopper": (1078.0, 300_000), "walker2d": (1531.0, 600_000)}
-"""A third of the return of D4RL's expert, and the steps after which training gives up on it."""
 _CHECKPOINT_EVERY = 10_000
 _MORE_CHECKPOINTS = 2  # after the first good one
 _EPISODES = 20  # to measure an actor

@@ -23,6 +23,9 @@ from scots.envs.locomotion import RUNNERS, Locomotion
 EPISODE_STEPS = 1000  # after which Gymnasium ends an episode
 RUN = Task(1)  # the only task of a runner
 
+MEDIUM: dict[str, tuple[float, int]] = {"hopper": (1078.0, 300_000), "walker2d": (1531.0, 600_000)}
+"""A third of the return of D4RL's expert, and the steps after which training gives up on it."""
+
 Layer = tuple[Array, Array]
 """Weights (in, out) and biases (out,)."""
 
@@ -102,10 +105,34 @@ class Ladder:
         count = good[0] + 1 if good else len(self.rungs)
         return type(self)(self.rungs[:count], self.actors[:count])
 
+    def used_for(self, kind: str) -> Self:
+        """The actors that collect medium data, which is the last one, or medium-replay data, which are all of them."""
+        first = len(self.rungs) - 1 if kind == "medium" else 0
+        return type(self)(self.rungs[first:], self.actors[first:], self.fingerprint)
+
     def shares(self) -> Array:
         """Shares of episodes by actor (R,) with which all of them make equally many steps."""
         inverse = 1 / np.array([rung.length_mean for rung in self.rungs])
         return inverse / inverse.sum()
+
+    def episode_steps(self) -> float:
+        """Expected steps of an episode, by an actor drawn with these shares."""
+        return float(self.shares() @ [rung.length_mean for rung in self.rungs])
+
+
+def finished_ladder(spec: RunnerCollection) -> Ladder:
+    """The actors that collect a dataset; refused where the best that ship are not medium yet."""
+    path, (enough, _) = _ASSETS / f"{spec.body}.safetensors", MEDIUM[spec.body]
+    ladder = Ladder.load(path) if path.exists() else None
+    if ladder is None or ladder.rungs[-1].return_mean < enough:
+        best = (
+            f"the best actor that ships earns {ladder.rungs[-1].return_mean:,.0f}" if ladder else "no actors ship yet"
+        )
+        train = f"`scots data expert {spec.body} --out FOLDER` trains on"
+        raise BadInput(
+            f"{spec.id}: {best}, a medium one {enough:,.0f}; {train}, then copy FOLDER/ladder.safetensors to {path}"
+        )
+    return ladder.used_for(spec.kind)
 
 
 def run_episode(environment: Locomotion, actor: RunnerActor, steps: int, rng: np.random.Generator) -> dict[str, Array]:
@@ -139,10 +166,8 @@ class RunnerEpisodes:
     """Collects the episodes of a locomotion dataset, each by an actor that is drawn for it."""
 
     def __init__(self, spec: RunnerCollection, ladder: Ladder | None = None) -> None:
-        ladder = ladder or Ladder.shipped(spec.body)
+        ladder = (ladder or Ladder.shipped(spec.body)).used_for(spec.kind)
         self._actors, self._shares = ladder.actors, ladder.shares()
-        if spec.kind == "medium":
-            self._actors, self._shares = ladder.actors[-1:], np.ones(1)
         self._environment, self._steps = Locomotion(RUNNERS[spec.body]), spec.states - 1
 
     def episode(self, rng: np.random.Generator) -> dict[str, Array]:

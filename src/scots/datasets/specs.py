@@ -312,7 +312,7 @@ def maze_spec(collection: MazeCollection) -> DatasetSpec:
 
 _EPISODE_STATES = 1001  # Gymnasium ends an episode after 1000 steps
 _RETURNS = {"hopper": (-20.272305, 3234.3), "walker2d": (1.629008, 4592.3)}  # of a random and an expert policy [D]
-_RUNS = (  # D4RL has 1 M steps of medium data; how many episodes that takes depends on the actors
+_RUNS = (  # D4RL has 1 M steps of medium data, 402,000 and 302,000 of replay; actors decide in how many episodes
     RunnerCollection(2000, _EPISODE_STATES, "hopper", "medium"),
     RunnerCollection(2000, _EPISODE_STATES, "walker2d", "medium"),
     RunnerCollection(2000, _EPISODE_STATES, "hopper", "medium-replay"),

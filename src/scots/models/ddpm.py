@@ -36,8 +36,13 @@ class CosineProcess:
 
     def noised(self, clean: Tensor, steps: Tensor, noise: Tensor) -> Tensor:
         """x_t of clean sequences (B, T, D) at steps (B,)."""
-        alpha, sigma = (level.to(clean.device)[steps, None, None] for level in (self.alpha, self.sigma))
+        alpha, sigma = self.levels(steps)
         return alpha * clean + sigma * noise
+
+    def levels(self, steps: Tensor) -> tuple[Tensor, Tensor]:
+        """Signal and noise (B, 1, 1) at steps (B,)."""
+        alpha, sigma = (level.to(steps.device)[steps, None, None] for level in (self.alpha, self.sigma))
+        return alpha, sigma
 
     def times(self, steps: Tensor) -> Tensor:
         """Steps as times in [0, 1), which networks are told."""
@@ -69,16 +74,17 @@ def guided_sample(
     scale: float = 0.0,
     climbs: int = 0,
     last_guided: int = 0,
-) -> Tensor:
-    """Sequences from x_t (B, T, D) at step `first` down to the data.
+) -> tuple[Tensor, Tensor]:
+    """Sequences from x_t (B, T, D) at step `first` down to the data; and as they were before the last step, at step 0.
 
     Before every step down to `last_guided` they climb the value `climbs` times, by `scale` times the variance of the
     step. `noise` draws standard noise of their shape.
     """
-    sequence = clamp(sequence)
+    sequence = before = clamp(sequence)
     for step in range(first, -1, -1):
         if value is not None and step >= last_guided:
             for _ in range(climbs):
                 sequence = clamp(climb(sequence, value, step, scale * float(process.variance[step])))
+        before = sequence
         sequence = clamp(process.back(denoise(sequence, step), sequence, step, noise()))
-    return sequence
+    return sequence, before

@@ -69,13 +69,21 @@ def noised(clean: Tensor, time: Tensor, noise: Tensor, schedule: Schedule = "lin
 
 def target(kind: Prediction, clean: Tensor, time: Tensor, noise: Tensor, schedule: Schedule = "linear") -> Tensor:
     """Training target of a network with this kind of prediction."""
-    alpha, sigma = _levels(time, schedule)
+    return target_at(kind, clean, noise, *_levels(time, schedule))
+
+
+def target_at(kind: Prediction, clean: Tensor, noise: Tensor, alpha: Tensor, sigma: Tensor) -> Tensor:
+    """The same, at these levels of signal and noise."""
     return {"eps": lambda: noise, "x0": lambda: clean, "v": lambda: alpha * noise - sigma * clean}[kind]()
 
 
 def to_clean(kind: Prediction, output: Tensor, sequence: Tensor, time: Tensor, schedule: Schedule = "linear") -> Tensor:
     """Convert a network output to an estimate of x_0."""
-    alpha, sigma = _levels(time, schedule)
+    return clean_at(kind, output, sequence, *_levels(time, schedule))
+
+
+def clean_at(kind: Prediction, output: Tensor, sequence: Tensor, alpha: Tensor, sigma: Tensor) -> Tensor:
+    """The same, at these levels of signal and noise."""
     return {
         "eps": lambda: (sequence - sigma * output) / alpha,
         "x0": lambda: output,

@@ -41,8 +41,13 @@ class TemporalUnet(nn.Module):
         condition: int = 0,
         condition_hidden: int = 0,
         kernel: int = 5,
+        bypass: bool = False,
     ) -> None:
-        """`time_sizes` are those of the time embedding's layers; `condition_hidden` as in `ResidualBlock`."""
+        """`time_sizes` are those of the time embedding's layers; `condition_hidden` as in `ResidualBlock`.
+
+        `bypass` leads what the last blocks put out to the output past the last norm too: at width 16 its groups are of
+        two channels, and two normalised numbers are hardly more than signs.
+        """
         super().__init__()
         self.time = TimeSinusoid(time_sizes)
         widths = [width * multiplier for multiplier in multipliers]
@@ -59,6 +64,7 @@ class TemporalUnet(nn.Module):
         self.up = nn.ModuleList(blocks(2 * inputs, outputs) for inputs, outputs in upwards)
         self.upsample = nn.ModuleList(nn.ConvTranspose1d(own, own, 4, stride=2, padding=1) for _, own in upwards)
         self.final = nn.Sequential(*_convolution(widths[0], widths[0], kernel), nn.Conv1d(widths[0], columns, 1))
+        self.bypass = nn.Conv1d(widths[0], columns, 1) if bypass else None
 
     def forward(
         self, sequence: Tensor, time: Tensor, context: Tensor | None = None, condition: Tensor | None = None
@@ -75,7 +81,8 @@ class TemporalUnet(nn.Module):
         hidden = self.middle(hidden, told)
         for blocks, upsample in zip(self.up, self.upsample, strict=True):
             hidden = upsample(blocks(torch.cat([hidden, skips.pop()], dim=1), told))
-        return self.final(hidden).mT
+        output = self.final(hidden) if self.bypass is None else self.final(hidden) + self.bypass(hidden)
+        return output.mT
 
 
 class SequenceEncoder(nn.Module):

@@ -23,6 +23,7 @@ from scots.core.errors import BadInput
 from scots.data.trajectories import Array, Normalizer, Trajectories
 from scots.datasets.specs import DatasetSpec
 from scots.models.ddpm import CosineProcess, guided_sample
+from scots.models.diffusion import Prediction, clean_at, target_at
 from scots.models.nets import Scale, feature_sizes
 from scots.models.training import EMA, Batch, TrainingConfig
 from scots.models.unet import SequenceEncoder, TemporalUnet
@@ -59,6 +60,9 @@ class DiffuserConfig(Config):
     termination_penalty: float = 100.0  # taken off the last reward of episodes that ended in a terminal state
     first_action_weight: float = 10.0  # in the loss: it is the one that is carried out
     ema: float = 0.995
+    prediction: Prediction = "x0"
+    relative: bool = False  # the network puts out how states differ from the present one
+    bypass: bool = False  # of the last norm of the network, see TemporalUnet
     guidance: GuidanceConfig = field(default_factory=GuidanceConfig)
     training: TrainingConfig = TrainingConfig(steps=1_000_000, batch_size=64, learning_rate=2e-4)
 
@@ -82,6 +86,11 @@ def returns_to_go(data: Trajectories, discount: float, termination_penalty: floa
         rows = last[data.lengths > back] - back
         returns[rows] += discount * returns[rows + 1]
     return returns.astype(np.float32)
+
+
+def _are_terminal(data: Trajectories, rows: Array) -> Array:
+    """Whether the episodes of rows (B,) ended in a terminal state."""
+    return np.zeros(len(rows), bool) if data.terminated is None else data.terminated[data.episode_of(rows)]
 
 
 class WindowValue(nn.Module):
@@ -116,7 +125,7 @@ class Diffuser(PlannerModel):
         self.states = Scale(sizes["observation"], sizes.get("angles", 0))
         self.actions = Scale(sizes["action"])
         columns = sizes["action"] + sizes["observation"]
-        self.net = TemporalUnet(columns, config.width, config.multipliers, _time_sizes(config))
+        self.net = TemporalUnet(columns, config.width, config.multipliers, _time_sizes(config), bypass=config.bypass)
         self.ema = EMA(self.net, config.ema, warmup=True)
         self.value = WindowValue(columns, config) if sizes["rewards"] else None
         self.value_ema = EMA(self.value, config.ema, warmup=True) if self.value else None
@@ -152,30 +161,42 @@ class Diffuser(PlannerModel):
         return self._returns[1]
 
     def batch(self, data: Trajectories, size: int, rng: np.random.Generator) -> Batch:
-        """Windows that begin at any transition; past the end of an episode its last row is repeated."""
+        """Windows that begin at any transition, and which of their states and actions are known (B, H).
+
+        Past the end of an episode its last state is repeated, and actions are 0. That is what happens after a terminal
+        state: nothing. Where a recording only ends, what comes next is not known, nor what its last action did.
+        """
         assert data.actions is not None
         rows = data.random_rows(2, size, rng)
-        window = np.minimum(rows[:, None] + np.arange(self.config.horizon), data.last_row_of(rows)[:, None])
-        batch = {"states": data.observations[window], "actions": data.actions[window]}
+        steps, last = rows[:, None] + np.arange(self.config.horizon), data.last_row_of(rows)[:, None]
+        window, ends = np.minimum(steps, last), _are_terminal(data, rows)[:, None]
+        batch = {
+            "states": data.observations[window],
+            "actions": np.where((steps > last)[..., None], 0, data.actions[window]).astype(np.float32),
+            "states_known": (steps <= last) | ends,
+            "actions_known": (steps < last) | ends,
+        }
         if self.value is not None:
             batch["returns"] = self.returns_of(data)[rows]
         return {name: torch.from_numpy(values) for name, values in batch.items()}
 
     def loss(self, batch: Batch, generator: torch.Generator) -> tuple[Tensor, dict[str, Tensor]]:
         """Denoising error of windows, and the error of the value of noisy windows; they share no weights."""
-        clean = self._windows(batch["states"], batch["actions"])
+        clean = self.windows(batch["states"], batch["actions"])
         steps = torch.randint(self.process.steps, (len(clean),), generator=generator).to(clean.device)
         noise = torch.randn(clean.shape, generator=generator).to(clean.device)
         given = self._given(clean)
         noisy, times = torch.where(given, clean, self.process.noised(clean, steps, noise)), self.process.times(steps)
-        errors = (self.net(noisy, times) - clean).square().masked_fill(given, 0.0)
+        change = clean - self._present(clean)
+        target = target_at(self.config.prediction, change, noise, *self.process.levels(steps))
+        errors = (self.net(noisy, times) - target).square().masked_fill(given | ~self._known(batch), 0.0)
         weights = torch.ones_like(clean[0])
         weights[0, : self.sizes["action"]] = self.config.first_action_weight
         losses = {"denoising": (weights * errors).mean()}
         if self.value is not None:
             mean, deviation = self.value_scale
-            target = (batch["returns"] - mean) / deviation
-            losses["value"] = (self.value(noisy, times) - target).square().mean()
+            returns = (batch["returns"] - mean) / deviation
+            losses["value"] = (self.value(noisy, times) - returns).square().mean()
         return torch.stack(list(losses.values())).sum(), losses
 
     def ema_copies(self) -> list[tuple[EMA, nn.Module]]:
@@ -183,9 +204,21 @@ class Diffuser(PlannerModel):
         pairs: list[tuple[EMA, nn.Module]] = [(self.ema, self.net)]
         return [*pairs, (self.value_ema, self.value)] if self.value and self.value_ema else pairs
 
-    def _windows(self, states: Tensor, actions: Tensor) -> Tensor:
+    def windows(self, states: Tensor, actions: Tensor) -> Tensor:
         """States and actions in data units -> normalised windows [action, state]."""
         return torch.cat([self.actions(actions), self.states(states)], dim=-1)
+
+    def _present(self, windows: Tensor) -> Tensor:
+        """The first state of windows, in the place of every state (B, 1, D), if what is put out is relative to it."""
+        present = torch.zeros_like(windows[:, :1])
+        if self.config.relative:
+            present[..., self.sizes["action"] :] = windows[:, :1, self.sizes["action"] :]
+        return present
+
+    def _known(self, batch: Batch) -> Tensor:
+        """True where windows (B, H, D) show what happened."""
+        parts = (batch["actions_known"], self.sizes["action"]), (batch["states_known"], self.sizes["observation"])
+        return torch.cat([known[..., None].expand(-1, -1, columns) for known, columns in parts], dim=-1)
 
     def _given(self, windows: Tensor) -> Tensor:
         """True where windows (B, H, D) are given (H, D): the first state; the last one too where there is no value."""
@@ -217,7 +250,7 @@ class Diffuser(PlannerModel):
         index = np.minimum(np.arange(self.config.horizon) + np.array(steps)[:, None], self.config.horizon - 1)
         states = np.stack([plan.positions[own] for plan, own in zip(plans, index, strict=True)])
         actions = np.stack([plan.planned_actions[own] for plan, own in zip(plans, index, strict=True)])
-        return self._windows(*(torch.from_numpy(values).to(self.device) for values in (states, actions)))
+        return self.windows(*(torch.from_numpy(values).to(self.device) for values in (states, actions)))
 
     @torch.no_grad()
     def _draw(self, start: Array, goal: Array | None, seeds: Sequence[int], rest: Tensor | None) -> list[Plan]:
@@ -259,12 +292,12 @@ class Diffuser(PlannerModel):
             first = config.guidance.warm_steps - 1
             level = torch.full((batch * count,), first, device=device)
             sequence = self.process.noised(rest.repeat_interleave(count, dim=0), level, sequence)
-        windows = guided_sample(
+        windows, noisy = guided_sample(
             self.process, self._denoise, clamp, sequence, noise, first=first, value=self._guide(), **self._guidance()
         )
         if self.value is None:
             return windows
-        values = self._values(windows, 0).view(batch, count)
+        values = self.values(noisy, 0).view(batch, count)  # it has never seen a clean window
         return windows.view(batch, *shape)[torch.arange(batch, device=device), values.argmax(1)]
 
     def _guidance(self) -> dict[str, Any]:
@@ -272,12 +305,15 @@ class Diffuser(PlannerModel):
         return {"scale": guidance.scale, "climbs": guidance.climbs, "last_guided": guidance.last_guided}
 
     def _guide(self) -> Any:
-        return None if self.value is None else self._values
+        return None if self.value is None else self.values
 
     def _denoise(self, windows: Tensor, step: int) -> Tensor:
-        return self.ema(windows, self._times(windows, step))
+        steps = torch.full((len(windows),), step, device=windows.device)
+        output, present = self.ema(windows, self.process.times(steps)), self._present(windows)
+        alpha, sigma = self.process.levels(steps)
+        return present + clean_at(self.config.prediction, output, windows - alpha * present, alpha, sigma)
 
-    def _values(self, windows: Tensor, step: int) -> Tensor:
+    def values(self, windows: Tensor, step: int) -> Tensor:
         """The returns that noisy windows promise (B,), in units of the rewards."""
         assert self.value_ema is not None
         mean, deviation = self.value_scale
@@ -314,6 +350,8 @@ _SCALES: dict[Profile, dict[str, Any]] = {
         "width": 8,
         "multipliers": (1, 2),
         "diffusion_steps": 4,
+        "relative": True,
+        "bypass": True,
         "ema": 0.9,
         "guidance": GuidanceConfig(candidates=4, climbs=1),
         "training": TrainingConfig(steps=60, batch_size=32, learning_rate=1e-3),
@@ -322,7 +360,9 @@ _SCALES: dict[Profile, dict[str, Any]] = {
         "width": 16,
         "multipliers": (1, 2, 4),
         "diffusion_steps": 10,
-        "guidance": GuidanceConfig(candidates=16, climbs=1, last_guided=1, warm_steps=2),
+        "relative": True,
+        "bypass": True,
+        "guidance": GuidanceConfig(candidates=16, climbs=1, last_guided=1),
         "training": TrainingConfig(steps=30_000, batch_size=64, learning_rate=1e-3, schedule="cosine", warmup=200),
     },
     "paper": {},  # the reference sizes and training lengths: for a GPU
