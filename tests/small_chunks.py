@@ -23,6 +23,7 @@ CONFIG = ChunkConfig(
     overlap_width=8,
     overlap_multipliers=(1, 2),
     overlap_features=8,
+    deep_overlaps=False,
     frequencies=1,
     schedule="linear",
     prediction="v",

@@ -24,6 +24,7 @@ CONFIG = ChunkConfig(
     overlap_width=16,
     overlap_multipliers=(1, 2),
     overlap_features=32,
+    deep_overlaps=False,
     frequencies=2,
     condition_width=64,
     schedule="linear",

@@ -54,6 +54,7 @@ class ChunkConfig(Config):
     overlap_width: int = 32
     overlap_multipliers: tuple[int, ...] = (1, 2, 3, 4)
     overlap_features: int = 256
+    deep_overlaps: bool = True  # two blocks on every level of their encoders, and more at the end
     frequencies: int = 0  # of Fourier features of each position; 0: none
     condition_width: int = 0  # of an MLP of all that a chunk is told, its ends included; 0: each layer has its own
     schedule: Schedule = "cosine"
@@ -114,7 +115,8 @@ class ChunkDenoiser(nn.Module):
         self.frequencies, features = config.frequencies, columns * (1 + 2 * config.frequencies)
         own_time = (config.overlap_width, 4 * config.overlap_width, config.overlap_width)
         encoder = features, config.overlap, config.overlap_width, config.overlap_multipliers, own_time
-        self.overlaps = nn.ModuleList(SequenceEncoder(*encoder, config.overlap_features) for _ in range(2))
+        features_out, deep = config.overlap_features, config.deep_overlaps
+        self.overlaps = nn.ModuleList(SequenceEncoder(*encoder, features_out, deep=deep) for _ in range(2))
         condition, width = 2 * (config.overlap_features + _FLAG_WIDTH), config.condition_width
         self.condition = mlp((condition + 2 * features, *[width] * 3)) if width else None
         self.net = TemporalUnet(
@@ -448,6 +450,7 @@ SCALES: dict[Profile, dict[str, Any]] = {
         "overlap_width": 8,
         "overlap_multipliers": (1, 2),
         "overlap_features": 16,
+        "deep_overlaps": False,
         "schedule": "linear",
         "prediction": "v",
         "lag": 0.25,
@@ -470,6 +473,7 @@ SCALES: dict[Profile, dict[str, Any]] = {
         "overlap_width": 32,
         "overlap_multipliers": (1, 2),
         "overlap_features": 64,
+        "deep_overlaps": False,
         "frequencies": 7,
         "condition_width": 256,
         "schedule": "linear",
