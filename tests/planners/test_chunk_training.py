@@ -188,7 +188,7 @@ def test_the_published_settings_are_those_of_profile_paper(kind: type[ChunkPlann
     assert kind.configure(spec, spec.episode_states, "paper") == ChunkConfig(chunks=chunks)
     laptop = kind.configure(spec, spec.episode_states, "laptop")
     assert (laptop.chunks, laptop.chunk * laptop.stride, laptop.overlap * laptop.stride) == (None, 160, 56)
-    assert (laptop.steps_per_distance, laptop.early_arrival, laptop.sampling.temperature) == (2.5, 0.5, 1.0)
+    assert (laptop.steps_per_distance, laptop.early_arrival, laptop.sampling.temperature) == (2.5, 0.5, 0.5)
 
 
 def test_the_published_training_and_sampling_are_the_defaults():

@@ -457,7 +457,7 @@ SCALES: dict[Profile, dict[str, Any]] = {
         "front_padding": 12,
         "early_arrival": 0.5,
         "candidates": 2,
-        "sampling": SamplingConfig(steps=4, order=2, temperature=1.0),
+        "sampling": SamplingConfig(steps=4, order=2),
         "eta": 0.0,
         "ema": 0.9,
         "training": TrainingConfig(steps=60, batch_size=32, learning_rate=1e-3),
@@ -483,7 +483,7 @@ SCALES: dict[Profile, dict[str, Any]] = {
         "early_arrival": 0.5,
         "guidance": 1.0,
         "candidates": 4,
-        "sampling": SamplingConfig(steps=10, order=2, temperature=1.0),  # of less noise, candidates are alike
+        "sampling": SamplingConfig(steps=10, order=2, temperature=0.5),  # eta damps the noise of the published solver
         "eta": 0.0,
         "ema": 0.999,
         "training": TrainingConfig(
