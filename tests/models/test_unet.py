@@ -84,9 +84,10 @@ def test_times_are_sines_and_cosines_before_their_layers():
     assert [type(layer).__name__ for layer in embedding.layers] == ["Linear", "Mish", "Linear"]
 
 
+@pytest.mark.parametrize("deep", [False, True])
 @pytest.mark.parametrize("tokens", [3, 7, 56])
-def test_an_encoder_makes_features_of_any_length(tokens: int):
-    encoder = SequenceEncoder(2, tokens, 8, (1, 2, 3, 4), (8, 16, 8), features=10)
+def test_an_encoder_makes_features_of_any_length(tokens: int, deep: bool):
+    encoder = SequenceEncoder(2, tokens, 8, (1, 2, 3, 4), (8, 16, 8), features=10, deep=deep)
     assert encoder(torch.randn(5, tokens, 2), torch.rand(5)).shape == (5, 10)
 
 
@@ -107,3 +108,15 @@ def test_the_network_of_diffuser_has_the_published_size():
     expected += 33 * 128 + 129 * 32  # time
     expected += (5 * 32 * 32 + 32 + 64) + 33 * 14  # the last convolutions
     assert sum(weight.numel() for weight in network.parameters()) == expected
+
+
+def test_the_overlap_encoder_of_compositional_diffuser_has_the_published_size():
+    """56 positions, widths 32 to 128, a time embedding of 32-128-32, an MLP of 896-1280-512-256. Layer by layer."""
+    encoder = SequenceEncoder(2, 56, 32, (1, 2, 3, 4), (32, 128, 32), features=256, deep=True)
+    down = [(2, 32), (32, 32), (32, 64), (64, 64), (64, 96), (96, 96), (96, 128), (128, 128)]
+    expected = sum(block_weights(*sizes, told=32) for sizes in (*down, (128, 128), (128, 128)))
+    expected += sum(3 * width * width + width for width in (32, 64, 96))  # halving the length
+    expected += 33 * 128 + 129 * 32  # time
+    expected += 3 * 128 * 128 + 3 * 128 + 129 * 128  # the last convolutions
+    expected += 897 * 1280 + 1281 * 512 + 513 * 256
+    assert sum(weight.numel() for weight in encoder.parameters()) == expected

@@ -1,73 +1,25 @@
 """Composed plans: chunks, overlaps and ends against naive loops and closed forms, for CD and GSC alike."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from small_chunks import CONFIG, GOALS, KINDS, STARTS, Steps, noise_for, planner
 from strategies import drives
 from torch import Tensor
 
+from scots.core.config import Profile
 from scots.core.errors import BadInput
-from scots.data.trajectories import Array, Meta, Trajectories
-from scots.datasets import toy
-from scots.datasets.specs import SPECS, spec_of
+from scots.datasets.specs import SPECS
 from scots.models import diffusion
 from scots.models.diffusion import SamplingConfig
-from scots.models.training import TrainingConfig
 from scots.planners.cd import CompositionalDiffuser
 from scots.planners.chunks import Canvas, ChunkConfig, ChunkPlanner, blend, overlap_errors
 from scots.planners.gsc import GenerativeSkillChaining, average_overlaps
-from scots.planners.hd import HierarchicalDiffuser
-
-DATA = toy.make(episodes=10)
-CONFIG = ChunkConfig(
-    chunk=8,
-    overlap=3,
-    chunks=3,
-    width=8,
-    multipliers=(1, 2),
-    time_sizes=(8, 16, 8),
-    overlap_width=8,
-    overlap_multipliers=(1, 2),
-    overlap_features=8,
-    frequencies=1,
-    schedule="linear",
-    prediction="v",
-    lag=0.2,
-    front_padding=6,
-    candidates=2,
-    sampling=SamplingConfig(steps=4, order=2, temperature=1.0),
-    eta=0.0,
-    training=TrainingConfig(steps=1, batch_size=4, learning_rate=1e-3),
-)
-KINDS: list[type[ChunkPlanner]] = [CompositionalDiffuser, GenerativeSkillChaining]
-STARTS, GOALS = DATA.observations[[3, 90, 200, 7]], DATA.observations[[250, 4, 17, 120]]
-
-
-def planner(kind: type[ChunkPlanner] = CompositionalDiffuser, config: ChunkConfig = CONFIG) -> ChunkPlanner:
-    torch.manual_seed(0)
-    return kind.for_data(config, DATA).eval()
-
-
-def noise_for(config: ChunkConfig, plans: int, chunks: int) -> Tensor:
-    return torch.randn(plans, chunks, config.chunk, 2, generator=torch.Generator().manual_seed(5))
-
-
-class Steps:
-    """Distances that are given: a latent is the first coordinate of a position."""
-
-    def encode(self, positions: Array) -> Array:
-        return positions[:, :1]
-
-    def distance(self, start: Array, goal: Array) -> Array:
-        return np.abs(start - goal)[..., 0]
-
 
 # -------------------------------------------------------------------------------------------------------------- plans
 
@@ -137,8 +89,7 @@ def naive(model: ChunkPlanner, ends: Tensor, count: int, noise: Tensor) -> Tenso
         return alpha_then * clean + sigma_then * (noisy - alpha * clean) / sigma
 
     inpaint()
-    for n, (now, then) in enumerate(pairwise(grid)):
-        at_next = grid[n + 1] if n + 2 < len(grid) else now  # the last call has no later one
+    for now, then in pairwise(grid):
         if is_gsc and count >= 3:
             for left, right in pairwise(chunks):
                 mean = (left[-length:] + right[:length]) / 2
@@ -147,17 +98,17 @@ def naive(model: ChunkPlanner, ends: Tensor, count: int, noise: Tensor) -> Tenso
             chunks = [stepped(number, now, then, (now, now)) for number in range(count)]
         else:
             for number in range(count):
-                chunks[number] = stepped(number, now, then, (at_next, now))
+                chunks[number] = stepped(number, now, then, (max(then, now - config.lag), now))
         inpaint()
     return torch.stack(chunks)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("composition", ["interleaved", "parallel"])
-def test_all_plans_at_once_are_denoised_like_each_by_a_naive_loop(kind: type[ChunkPlanner], composition):
-    """Plans of one to four chunks side by side."""
-    model = planner(kind, replace(CONFIG, composition=composition, sampling=SamplingConfig(steps=5, temperature=0.7)))
-    model = model.double()  # so that only the order of the sums may differ
+@pytest.mark.parametrize(("composition", "lag"), [("interleaved", 0.3), ("interleaved", 0.1), ("parallel", 0.3)])
+def test_all_plans_at_once_are_denoised_like_each_by_a_naive_loop(kind: type[ChunkPlanner], composition, lag: float):
+    """Plans of one to four chunks side by side; the times of five solver steps are 0.2 apart."""
+    changes = {"composition": composition, "lag": lag, "sampling": SamplingConfig(steps=5, temperature=0.7)}
+    model = planner(kind, replace(CONFIG, **changes)).double()  # so that only the order of the sums may differ
     counts, noise = torch.tensor([4, 1, 2, 3]), noise_for(CONFIG, 4, 4).double()
     ends = model.scale(torch.from_numpy(np.stack([STARTS, GOALS], axis=1)))
     with torch.inference_mode():
@@ -223,6 +174,23 @@ def test_one_network_call_a_step_and_chunk_serves_all_plans_and_candidates(kind,
     assert len(sizes) == calls
     branches = 1 if kind is GenerativeSkillChaining else 2
     assert sum(sizes) == 4 * CONFIG.candidates * 3 * CONFIG.sampling.steps * branches
+
+
+@pytest.mark.parametrize("profile", ["laptop", "paper"])
+def test_neighbours_are_told_to_be_no_further_ahead_than_in_training(profile: Profile):
+    """At `laptop` that is where they are; the solver of `paper` makes steps of ten times the lag, as published."""
+    settings = CompositionalDiffuser.configure(SPECS["pointmaze-giant-stitch-v0"], 200, profile)
+    names = ("schedule", "prediction", "lag", "sampling", "eta", "guidance")
+    model, told = planner(config=replace(CONFIG, **{name: getattr(settings, name) for name in names})), []
+    model.ema.register_forward_pre_hook(lambda _, inputs: told.append((inputs[1][0].item(), *inputs[3][0].tolist())))
+    model.plan(STARTS[:1], GOALS[:1], [0])
+    now, before, after = np.array(told).reshape(settings.sampling.steps, 3, 3)[:, 1].T  # of the chunk in the middle
+    assert np.array_equal(after, now)
+    reached = np.append(now[1:], now[-1])  # the last step ends at clean data, for which there is no earlier time
+    lag = 0.25 if profile == "laptop" else 1 / 512
+    assert (now - before).max() <= lag + 1e-6
+    np.testing.assert_allclose(before, np.maximum(reached, now - lag), atol=1e-6)
+    assert (profile == "laptop") == np.allclose(before, reached, atol=1e-6)
 
 
 def test_guidance_weighs_the_overlaps_and_leaves_the_ends():
@@ -320,183 +288,3 @@ def test_turning_plans_take_the_short_way_round():
     assert plan.positions[:, 1].max() < 360
     with pytest.raises(BadInput, match="expects 2 position columns, got 3"):
         model.plan(np.zeros((1, 3)), np.zeros((1, 3)), [0])
-
-
-# ----------------------------------------------------------------------------------------------------- number of chunks
-
-
-def test_the_number_of_chunks_follows_from_the_distance():
-    """Half as many positions again as steps of distance: chunks of 8, each after the first adding 5."""
-    model = planner(config=replace(CONFIG, chunks=None))
-    model.encoder = Steps()
-    distances = np.array([0, 5.3, 5.4, 8.6, 8.7, 12, 1e6])
-    ends = np.zeros((len(distances), 2, 2), np.float32)
-    ends[:, 1, 0] = distances
-    assert model.chunk_counts(ends).tolist() == [1, 1, 2, 2, 3, 3, 20]
-    for count, distance in zip((1, 2, 2, 3), distances[1:5], strict=True):
-        assert model.config.positions(count) >= 1.5 * distance
-    strided = planner(config=replace(CONFIG, chunks=None, stride=2))
-    strided.encoder = Steps()
-    assert strided.chunk_counts(2 * ends).tolist() == [1, 1, 2, 2, 3, 3, 20]
-    assert planner().chunk_counts(ends).tolist() == [3] * 7
-
-
-def test_without_distances_the_missing_embedding_is_named():
-    with pytest.raises(BadInput, match="train it with --recorded DATA, or with --set chunks=3"):
-        planner(config=replace(CONFIG, chunks=None)).plan(STARTS, GOALS, range(4))
-    assert CompositionalDiffuser.needs_distances(replace(CONFIG, chunks=None))
-    assert not CompositionalDiffuser.needs_distances(CONFIG)
-    assert not HierarchicalDiffuser.needs_distances(None)
-
-
-# ----------------------------------------------------------------------------------------------------------- training
-
-
-@pytest.mark.parametrize(("stride", "front", "end"), [(1, 0, 0), (2, 6, 0), (3, 5, 9)])
-def test_windows_are_uniform_over_episodes_and_their_waits(stride: int, front: int, end: int):
-    """Positions that count the rows show which rows a window took; episodes have different lengths."""
-    lengths = [30, 26, 40]
-    rows = np.stack([np.arange(96), np.zeros(96)], axis=1)
-    data = Trajectories(rows, np.cumsum([0, *lengths]), meta=Meta(position=(0, 1)))
-    config = replace(CONFIG, stride=stride, front_padding=front, end_padding=end)
-    model = CompositionalDiffuser.for_data(config, data)
-    windows = model.batch(data, 40_000, np.random.default_rng(0))["chunk"][..., 0].long().numpy()
-    every = {}
-    for first, length in zip((0, 30, 56), lengths, strict=True):
-        for begin in range(-front, length + end - config.span + 1):
-            steps = np.clip(begin + stride * np.arange(8), 0, length - 1)
-            every.setdefault(tuple((first + steps).tolist()), 0)
-            every[tuple((first + steps).tolist())] += 1
-    found, counts = np.unique(windows, axis=0, return_counts=True)
-    assert {tuple(window) for window in found.tolist()} == set(every)
-    expected = np.array([every[tuple(window)] for window in found.tolist()])
-    np.testing.assert_allclose(counts / 40_000, expected / expected.sum(), atol=0.006)
-
-
-def captured(config: ChunkConfig, count: int, answer: Callable[..., Tensor]) -> tuple[float, list[Tensor], Tensor]:
-    """The loss with a network that answers as told, what it was given, and the clean chunks."""
-    model = planner(config=config)
-    given_: list[Tensor] = []
-
-    def network(*inputs: Tensor) -> Tensor:
-        given_.extend(inputs)
-        return answer(*inputs)
-
-    model.net.forward = network
-    batch = model.batch(DATA, count, np.random.default_rng(0))
-    loss, _ = model.loss(batch, torch.Generator().manual_seed(0))
-    return loss.item(), given_, model.scale(batch["chunk"])
-
-
-def test_each_side_is_told_an_overlap_an_end_or_nothing():
-    _, (chunk, time, overlaps, times, has_overlap, is_end), clean = captured(CONFIG, 4000, lambda chunk, *_: chunk)
-    assert not (has_overlap & is_end).any()
-    shares = [side.float().mean(dim=0) for side in (has_overlap, is_end, ~has_overlap & ~is_end)]
-    torch.testing.assert_close(torch.stack(shares), torch.tensor([[0.4] * 2, [0.4] * 2, [0.2] * 2]), rtol=0, atol=0.03)
-    both = (has_overlap[:, 0] & is_end[:, 1]).float().mean()
-    assert both.item() == pytest.approx(0.16, abs=0.02)  # the sides are independent
-    for side, index in enumerate((0, -1)):
-        assert torch.equal(chunk[is_end[:, side], index], clean[is_end[:, side], index])
-        assert not (chunk[~is_end[:, side], index] == clean[~is_end[:, side], index]).any()
-    late = time[:, None] - times
-    assert (late >= -1e-6).all()
-    assert late.max().item() == pytest.approx(0.2, abs=0.01)
-    assert times.min() >= diffusion.FIRST_TIME
-    own = torch.stack([clean[:, :3], clean[:, -3:]], dim=1)
-    alpha, sigma = (level[..., None, None] for level in diffusion.alpha_sigma(times))
-    noise = (overlaps - alpha * own) / sigma
-    torch.testing.assert_close(noise[times > 0.1].std(), torch.tensor(1.0), rtol=0, atol=0.02)
-    level, spread = (part[:, None, None] for part in diffusion.alpha_sigma(time))
-    chunk_noise = ((chunk - level * clean) / spread)[:, 1:3]
-    correlation = (chunk_noise * noise[:, 0, 1:])[time > 0.2].mean().item()
-    assert abs(correlation) < 0.03  # noise of its own
-
-
-def test_the_loss_leaves_out_inpainted_ends():
-    """A network that answers the clean chunk plus one everywhere errs by one, except where ends are given."""
-    config = replace(CONFIG, prediction="x0")
-    clean = captured(config, 2000, lambda chunk, *_: chunk)[2]
-    loss, (*_, is_end), _ = captured(config, 2000, lambda *_: clean + 1)
-    assert loss == pytest.approx(1 - is_end.float().sum().item() / (2000 * 8), rel=1e-5)
-
-
-def test_positions_are_scaled_to_the_range_of_the_data():
-    scaled = planner().scale(torch.from_numpy(DATA.positions.copy()))
-    torch.testing.assert_close(scaled.amin(dim=0), torch.tensor([-1.0, -1.0]))
-    torch.testing.assert_close(scaled.amax(dim=0), torch.tensor([1.0, 1.0]))
-    still = Trajectories(np.ones((40, 2)), [0, 40], meta=Meta(position=(0, 1)))
-    assert torch.equal(CompositionalDiffuser.for_data(CONFIG, still).scale.std, torch.ones(2))
-
-
-def test_members_share_their_training(tmp_path: Path):
-    """A folder of one can be loaded as the other, and plans differently."""
-    model = planner()
-    model.save(tmp_path)
-    again, other = CompositionalDiffuser.load(tmp_path), GenerativeSkillChaining.load(tmp_path)
-    mine, same, different = (one.plan(STARTS, GOALS, range(4))[0].positions for one in (model, again, other))
-    assert np.array_equal(mine, same)
-    assert not np.allclose(mine, different)
-    with pytest.raises(BadInput, match="holds a CompositionalDiffuser, not a HierarchicalDiffuser"):
-        HierarchicalDiffuser.load(tmp_path)
-
-
-# ---------------------------------------------------------------------------------------------------------- settings
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(
-    ("dataset", "chunks"),
-    [
-        ("pointmaze-medium-stitch-v0", 3),
-        ("pointmaze-large-stitch-v0", 6),
-        ("pointmaze-giant-stitch-v0", 8),
-        ("antmaze-giant-stitch-v0", 9),
-        ("antmaze-medium-explore-v0", 5),
-        ("antmaze-large-navigate-v0", None),
-    ],
-)
-def test_the_published_settings_are_those_of_profile_paper(kind: type[ChunkPlanner], dataset: str, chunks: int | None):
-    spec = SPECS[dataset]
-    assert kind.configure(spec, spec.episode_states, "paper") == ChunkConfig(chunks=chunks)
-    laptop = kind.configure(spec, spec.episode_states, "laptop")
-    assert (laptop.chunks, laptop.chunk * laptop.stride, laptop.overlap * laptop.stride) == (None, 160, 56)
-
-
-def test_chunks_are_no_longer_than_episodes():
-    spec = spec_of(DATA)
-    for profile in ("smoke", "laptop", "paper"):
-        config = CompositionalDiffuser.configure(spec, 33, profile)
-        assert 20 <= config.span <= 33
-        assert config.chunk % config.granularity == 0
-        assert config.chunk / 3 < config.overlap < config.chunk / 2
-        assert config.front_padding < config.span / 2
-        CompositionalDiffuser.for_data(replace(config, width=8, multipliers=config.multipliers[:2]), DATA)
-    assert CompositionalDiffuser.configure(spec, 60, "laptop").stride == 3
-    with pytest.raises(BadInput, match="episodes of 3 states are too short to plan with; 4 are needed"):
-        CompositionalDiffuser.configure(spec, 3, "laptop")
-    with pytest.raises(BadInput, match="episodes of 7 states are too short to plan with; 8 are needed"):
-        CompositionalDiffuser.configure(spec, 7, "paper")
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"overlap": 5}, "an overlap of 5 positions does not fit twice into a chunk of 8"),
-        ({"overlap": 0}, "an overlap of 0 positions"),
-        ({"chunk": 9}, "a chunk of 9 positions is not divisible by 2, for 2 levels"),
-        ({"stride": 0}, "at least 1"),
-        ({"chunks": 0}, "at least 1"),
-        ({"candidates": 0}, "at least 1"),
-        ({"eta": 1.0}, "eta is a setting of the first-order solver"),
-    ],
-)
-def test_settings_that_cannot_be_are_named(changes: dict, message: str):
-    with pytest.raises(BadInput, match=message):
-        replace(CONFIG, **changes)
-
-
-def test_data_that_cannot_be_planned_is_named():
-    with pytest.raises(BadInput, match="no position columns are known; name them with --position"):
-        CompositionalDiffuser.for_data(CONFIG, DATA.with_meta(position=()))
-    with pytest.raises(BadInput, match="8 positions, 6 steps apart, span 43 states; the longest episode has 33"):
-        CompositionalDiffuser.for_data(replace(CONFIG, stride=6), DATA)

@@ -86,7 +86,10 @@ class TemporalUnet(nn.Module):
 
 
 class SequenceEncoder(nn.Module):
-    """The downward half of a temporal U-Net with a vector of features at its end: noisy sequence -> (B, features)."""
+    """The downward half of a temporal U-Net with a vector of features at its end: noisy sequence -> (B, features).
+
+    A deep one has, like that U-Net, two blocks on every level, two in the middle and a last convolution.
+    """
 
     def __init__(
         self,
@@ -97,20 +100,28 @@ class SequenceEncoder(nn.Module):
         time_sizes: Sequence[int],
         features: int,
         kernel: int = 5,
+        *,
+        deep: bool = False,
     ) -> None:
         super().__init__()
         self.time = TimeSinusoid(time_sizes)
         widths = [width * multiplier for multiplier in multipliers]
-        self.blocks = nn.ModuleList(
-            ResidualBlock(*sizes, time_sizes[-1], 0, kernel) for sizes in pairwise([columns, *widths])
-        )
+        last = widths[-1]
+
+        def block(inputs: int, outputs: int) -> ResidualBlock | Blocks:
+            every = [(inputs, outputs), (outputs, outputs)] if deep else [(inputs, outputs)]
+            blocks = [ResidualBlock(*sizes, time_sizes[-1], 0, kernel) for sizes in every]
+            return Blocks(blocks) if deep else blocks[0]
+
+        self.blocks = nn.ModuleList(block(*sizes) for sizes in pairwise([columns, *widths]))
         self.downsample = nn.ModuleList(nn.Conv1d(own, own, 3, stride=2, padding=1) for own in widths[:-1])
         for _ in self.downsample:
             tokens = (tokens + 1) // 2
-        hidden = 2 * features
-        self.features = nn.Sequential(
-            nn.Flatten(), nn.Linear(widths[-1] * tokens, hidden), nn.Mish(), nn.Linear(hidden, features)
-        )
+        self.middle = block(last, last) if deep else None
+        self.final = nn.Sequential(*_convolution(last, last, 3), nn.Conv1d(last, last, 1)) if deep else nn.Identity()
+        hidden = (5 * features, 2 * features) if deep else (2 * features,)
+        layers = [layer for pair in pairwise([last * tokens, *hidden]) for layer in (nn.Linear(*pair), nn.Mish())]
+        self.features = nn.Sequential(nn.Flatten(), *layers, nn.Linear(hidden[-1], features))
 
     def forward(self, sequence: Tensor, time: Tensor) -> Tensor:
         """(B, T, D) noised at times (B,) -> (B, features)."""
@@ -119,7 +130,9 @@ class SequenceEncoder(nn.Module):
             hidden = block(hidden, told)
             if level < len(self.downsample):
                 hidden = self.downsample[level](hidden)
-        return self.features(hidden)
+        if self.middle is not None:
+            hidden = self.middle(hidden, told)
+        return self.features(self.final(hidden))
 
 
 class ResidualBlock(nn.Module):

@@ -23,5 +23,6 @@ class CompositionalDiffuser(ChunkPlanner):
         if self.config.composition == "parallel":
             self.advance(canvas, *canvas.every(), step, (step.time, step.time))
             return
+        before = max(next_time, step.time - self.config.lag)  # never told to be further ahead than in training
         for number in range(canvas.chunks.shape[1]):
-            self.advance(canvas, *canvas.numbered(number), step, (next_time, step.time))
+            self.advance(canvas, *canvas.numbered(number), step, (before, step.time))

@@ -35,7 +35,6 @@ from scots.planners.base import Plan, PlannerModel
 POSITIONS_PER_CALL = 16384  # in one network call: bounds memory, and larger batches are no faster on a CPU
 BLEND_RATE = 2.0  # of the exponential that fades one chunk into the next
 _FLAG_WIDTH = 32  # columns of the condition that say whether an end is inpainted
-_SLACK = 1.5  # steps of a plan for each of temporal distance, which falls short of the recorded steps by up to a fifth
 _FEWEST_POSITIONS = 4  # of a chunk
 _MOST_CHUNKS = 20  # a distance that asks for more is not to be trusted
 
@@ -48,21 +47,24 @@ class ChunkConfig(Config):
     overlap: int = 56  # positions that neighbours share
     stride: int = 1  # steps from one position to the next; plans go straight between them
     chunks: int | None = None  # of every plan; None: as many as the temporal distance from start to goal takes
+    steps_per_distance: float = 2.5  # of a plan, if that decides its chunks: distances fall far short of recorded steps
     width: int = 128
     multipliers: tuple[int, ...] = (1, 2, 4, 8)  # of the width, level by level
     time_sizes: tuple[int, ...] = (96, 192, 192, 96)  # of the layers of the time embedding
     overlap_width: int = 32
     overlap_multipliers: tuple[int, ...] = (1, 2, 3, 4)
     overlap_features: int = 256
+    deep_overlaps: bool = True  # two blocks on every level of their encoders, and more at the end
     frequencies: int = 0  # of Fourier features of each position; 0: none
     condition_width: int = 0  # of an MLP of all that a chunk is told, its ends included; 0: each layer has its own
     schedule: Schedule = "cosine"
     prediction: Prediction = "x0"
     time_density: TimeDensity = "uniform"  # of the diffusion times that it is trained at
     unconditioned: float = 0.2  # share of sides that training tells nothing of; the others are half overlap, half end
-    lag: float = 1 / 512  # diffusion time by which overlaps are up to ahead of their chunk, in training
+    lag: float = 1 / 512  # diffusion time by which overlaps are up to ahead of their chunk, and are told to be at most
     front_padding: int = 64  # steps for which a training window may wait at the begin of its episode
     end_padding: int = 0  # steps for which it may wait at the end
+    early_arrival: float = 0.0  # share of training windows that arrive early, or before they begin, and then wait
     composition: Literal["interleaved", "parallel"] = "interleaved"  # CD: chunk after chunk, or all at once
     guidance: float = 2.0  # CD: weight of the overlap condition (classifier-free guidance); 1: no guidance
     candidates: int = 40  # plans drawn for each that is kept: the one whose overlaps agree best
@@ -81,6 +83,8 @@ class ChunkConfig(Config):
             )
         if min(self.stride, self.candidates) < 1 or (self.chunks is not None and self.chunks < 1):
             raise BadInput(f"stride, candidates and chunks must be at least 1: {self}")
+        if self.steps_per_distance <= 0:
+            raise BadInput(f"steps_per_distance must be positive, got {self.steps_per_distance}")
         if self.eta and self.sampling.order == 2:
             raise BadInput("eta is a setting of the first-order solver; use 0 with order 2")
 
@@ -111,7 +115,8 @@ class ChunkDenoiser(nn.Module):
         self.frequencies, features = config.frequencies, columns * (1 + 2 * config.frequencies)
         own_time = (config.overlap_width, 4 * config.overlap_width, config.overlap_width)
         encoder = features, config.overlap, config.overlap_width, config.overlap_multipliers, own_time
-        self.overlaps = nn.ModuleList(SequenceEncoder(*encoder, config.overlap_features) for _ in range(2))
+        features_out, deep = config.overlap_features, config.deep_overlaps
+        self.overlaps = nn.ModuleList(SequenceEncoder(*encoder, features_out, deep=deep) for _ in range(2))
         condition, width = 2 * (config.overlap_features + _FLAG_WIDTH), config.condition_width
         self.condition = mlp((condition + 2 * features, *[width] * 3)) if width else None
         self.net = TemporalUnet(
@@ -228,7 +233,7 @@ class ChunkPlanner(PlannerModel):
     # ------------------------------------------------------------------------------------------------------- training
 
     def batch(self, data: Trajectories, size: int, rng: np.random.Generator) -> Batch:
-        """Windows as long as a chunk, uniform over the episodes with the waits at their begins and ends."""
+        """Windows as long as a chunk, uniform over the episodes with their waits; a share of them arrives early."""
         config: ChunkConfig = self.config
         before, after = config.front_padding, config.end_padding
         ends = np.cumsum(np.maximum(data.lengths + before + after - config.span + 1, 0))
@@ -237,7 +242,17 @@ class ChunkPlanner(PlannerModel):
         last = data.lengths[episodes] + after - 1 - (ends[episodes] - 1 - numbers)  # step of the window's last position
         steps = last[:, None] - config.stride * np.arange(config.chunk)[::-1]
         rows = data.offsets[episodes][:, None] + np.clip(steps, 0, data.lengths[episodes][:, None] - 1)
-        return {"chunk": torch.from_numpy(data.positions[rows])}
+        windows, arrived = torch.from_numpy(data.positions[rows]), torch.from_numpy(self._draw_arrival(size, rng))
+        return {"chunk": diffusion.hold_after(windows, arrived)}
+
+    def _draw_arrival(self, size: int, rng: np.random.Generator) -> Array:
+        """The position from which on each of B windows waits; the last one if it does not arrive early.
+
+        Plans are longer than the way. The chunk that arrives may do so anywhere, and the next ones stand still from
+        their first position on: early arrivals are uniform over a window and as long a time before it.
+        """
+        length = self.config.chunk
+        return np.maximum(diffusion.draw_last(2 * length, self.config.early_arrival, size, rng) - length, 0)
 
     def loss(self, batch: Batch, generator: torch.Generator) -> tuple[Tensor, dict[str, Tensor]]:
         """The denoising error of chunks that are told an end, an overlap or nothing, on either side by chance."""
@@ -319,7 +334,8 @@ class ChunkPlanner(PlannerModel):
                 f"{self.folder or 'this planner'}: train it with --recorded DATA, or with --set chunks=3"
             )
         latents = self.encoder.encode(ends.reshape(-1, ends.shape[-1])).reshape(len(ends), 2, -1)
-        positions = _SLACK * self.encoder.distance(latents[:, 0], latents[:, 1]) / config.stride
+        steps = config.steps_per_distance * self.encoder.distance(latents[:, 0], latents[:, 1])
+        positions = steps / config.stride
         counts = np.ceil((positions - config.overlap) / (config.chunk - config.overlap))
         return np.clip(counts, 1, _MOST_CHUNKS).astype(np.int64)
 
@@ -330,13 +346,14 @@ class ChunkPlanner(PlannerModel):
         every = canvas.every()
         canvas.chunks[every] = canvas.inpainted(canvas.chunks[every], *every)
         steps = diffusion.solver_steps(config.sampling, config.schedule, config.eta)
-        for step, following in zip(steps, [*steps[1:], steps[-1]], strict=True):
-            self.denoise(canvas, step, following.time)
+        times = [*(step.time for step in steps), diffusion.SOLVER_TIMES[config.schedule][1]]
+        for step, next_time in zip(steps, times[1:], strict=True):
+            self.denoise(canvas, step, next_time)
         return canvas.chunks
 
     @abstractmethod
     def denoise(self, canvas: Canvas, step: SolverStep, next_time: float) -> None:
-        """Take all chunks one solver step on; the following one is at `next_time`."""
+        """Take all chunks one solver step on, to `next_time`."""
 
     def advance(
         self, canvas: Canvas, plans: Tensor, numbers: Tensor, step: SolverStep, times: tuple[float, float] | None
@@ -433,10 +450,12 @@ SCALES: dict[Profile, dict[str, Any]] = {
         "overlap_width": 8,
         "overlap_multipliers": (1, 2),
         "overlap_features": 16,
+        "deep_overlaps": False,
         "schedule": "linear",
         "prediction": "v",
-        "lag": 0.2,
+        "lag": 0.25,
         "front_padding": 12,
+        "early_arrival": 0.5,
         "candidates": 2,
         "sampling": SamplingConfig(steps=4, order=2),
         "eta": 0.0,
@@ -454,15 +473,17 @@ SCALES: dict[Profile, dict[str, Any]] = {
         "overlap_width": 32,
         "overlap_multipliers": (1, 2),
         "overlap_features": 64,
+        "deep_overlaps": False,
         "frequencies": 7,
         "condition_width": 256,
         "schedule": "linear",
         "prediction": "v",
         "time_density": "data",
-        "lag": 0.2,
+        "lag": 0.25,  # more than between any two calls of the solver
+        "early_arrival": 0.5,
         "guidance": 1.0,
         "candidates": 4,
-        "sampling": SamplingConfig(steps=10, order=2),
+        "sampling": SamplingConfig(steps=10, order=2, temperature=0.5),  # eta damps the noise of the published solver
         "eta": 0.0,
         "ema": 0.999,
         "training": TrainingConfig(
