@@ -267,7 +267,7 @@ _OUR_ANTS: dict[Kind, dict[str, Any]] = {  # by trials on the oracle's paths wit
     "explore": {"controller": "gcbc"},
 }
 _MINUTES: dict[Body, dict[str, float]] = {
-    "point": {"collect": 2, "augment": 14, "search": 1, "planner": 18, "agent": 5, "evaluate": 5},
+    "point": {"collect": 1, "augment": 6, "search": 1, "planner": 9, "agent": 3, "evaluate": 1},
     "ant": {"collect": 6, "augment": 45, "search": 2, "planner": 15, "agent": 8, "evaluate": 8},
 }
 _MINUTES_OF: dict[str, float] = {"augment synther": 30, "agent alone": 20, "planner cd": 35, "planner gsc": 35}
