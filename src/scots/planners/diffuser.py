@@ -362,7 +362,7 @@ _SCALES: dict[Profile, dict[str, Any]] = {
         "diffusion_steps": 10,
         "relative": True,
         "bypass": True,
-        "guidance": GuidanceConfig(candidates=16, climbs=1, last_guided=1),
+        "guidance": GuidanceConfig(candidates=16, scale=0.3, climbs=1, last_guided=1),  # climbs as far as at `paper`
         "training": TrainingConfig(steps=30_000, batch_size=64, learning_rate=1e-3, schedule="cosine", warmup=200),
     },
     "paper": {},  # the reference sizes and training lengths: for a GPU
