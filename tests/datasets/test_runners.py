@@ -103,13 +103,13 @@ def test_an_unfinished_ladder_is_refused(spec: RunnerCollection, tmp_path: Path,
     """None of its actors is medium, and replay data is that of training up to the medium one."""
     monkeypatch.setattr(runners, "_ASSETS", tmp_path)
     advice = "`scots data expert hopper --out FOLDER` trains on"
-    with pytest.raises(BadInput, match=f"no actors ship yet, a medium one 1,078; {advice}"):
+    with pytest.raises(BadInput, match=f"no actors ship yet, a medium one 970; {advice}"):
         finished_ladder(spec)
-    ladder((20, 5), (1077, 50)).save(tmp_path / "hopper.safetensors")
-    with pytest.raises(BadInput, match=f"the best actor that ships earns 1,077, a medium one 1,078; {advice}"):
+    ladder((20, 5), (969, 50)).save(tmp_path / "hopper.safetensors")
+    with pytest.raises(BadInput, match=f"the best actor that ships earns 969, a medium one 970; {advice}"):
         collect(spec.resized(2), tmp_path / "a.npz")
     assert not (tmp_path / "a.npz").exists()
-    finished = ladder((20, 5), (1078, 50))
+    finished = ladder((20, 5), (970, 50))
     finished.save(tmp_path / "hopper.safetensors")
     assert finished_ladder(spec).rungs == finished.rungs[-1 if spec is MEDIUM else 0 :]
 

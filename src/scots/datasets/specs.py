@@ -91,7 +91,7 @@ _WHEN_LATE = {"replan_every": 0, "replan_late": True}
 class RunnerCollection(CollectionSpec):
     """How an analogue of a D4RL locomotion dataset is collected: by actors that were trained here.
 
-    medium: by the first actor of a training run that earns a third of an expert's return. medium-replay: by the actors
+    medium: by the first actor of a training run that earns 30 % of an expert's return. medium-replay: by the actors
     of the run up to that one, each for as many steps as the others.
     """
 
@@ -313,9 +313,9 @@ def maze_spec(collection: MazeCollection) -> DatasetSpec:
 _EPISODE_STATES = 1001  # Gymnasium ends an episode after 1000 steps
 _RETURNS = {"hopper": (-20.272305, 3234.3), "walker2d": (1.629008, 4592.3)}  # of a random and an expert policy [D]
 _RUNS = (  # D4RL has 1 M steps of medium data, 402,000 and 302,000 of replay; actors decide in how many episodes
-    RunnerCollection(2000, _EPISODE_STATES, "hopper", "medium"),
+    RunnerCollection(3150, _EPISODE_STATES, "hopper", "medium"),
     RunnerCollection(2000, _EPISODE_STATES, "walker2d", "medium"),
-    RunnerCollection(2000, _EPISODE_STATES, "hopper", "medium-replay"),
+    RunnerCollection(3100, _EPISODE_STATES, "hopper", "medium-replay"),
     RunnerCollection(2000, _EPISODE_STATES, "walker2d", "medium-replay"),
 )
 
