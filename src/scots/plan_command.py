@@ -11,6 +11,7 @@ from tyro.conf import Positional, UseAppendAction, arg
 
 from scots.arguments import Count, OptionalFigure, Seed
 from scots.core.errors import BadInput
+from scots.data.choices import Choices
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,6 +43,8 @@ class PlanPaths:
     """The recorded data, by id, file or folder: drawn on the map in place of its support."""
     out: Annotated[Path | None, arg(metavar="FILE")] = None
     """Write the plans: .csv has one row per plan state, .npz is a dataset with one episode per plan."""
+    columns: Choices = Choices()
+    """How to read --data, where that is not as it was when it was augmented."""
     seed: Seed = 0
     """Seed of what is drawn."""
     allow_outside: bool = False
@@ -49,7 +52,6 @@ class PlanPaths:
 
     def run(self) -> None:
         """Print what each plan says of itself; write and draw the plans."""
-        from scots.datasets import load
         from scots.experiments import planning
 
         if self.out:
@@ -58,11 +60,7 @@ class PlanPaths:
             raise BadInput("--data is drawn on the map: give --png FILE too")
         planner = planning.planner_of(self.model)
         starts, goals = self._ends(planning.column_names(planner))
-        recorded = (
-            load(self.data).with_meta(position=planning.search_parts(planner).embedding.meta.position)
-            if self.data
-            else None
-        )
+        recorded = self._recorded(planner) if self.data else None
         options: dict[str, Any] = {
             "candidates": self.candidates,
             "seed": self.seed,
@@ -77,6 +75,14 @@ class PlanPaths:
         if self.png:
             _draw(self.png, planner, paths, recorded)
             print(f"picture: {self.png}", file=sys.stderr)
+
+    def _recorded(self, planner: PlannerModel) -> Trajectories:
+        """The recorded data as the planner knows it."""
+        from scots.datasets.loading import load_original
+        from scots.experiments.planning import search_parts
+
+        data = load_original(self.data or "", planner.meta, **self.columns.given())[0]
+        return data.with_meta(position=search_parts(planner).embedding.meta.position)
 
     def _ends(self, columns: tuple[str, ...]) -> tuple[Array | list[list[float]], Array | list[list[float]]]:
         """Starts and goals as they were given: by flags or in a file."""

@@ -21,6 +21,7 @@ from scots.core.config import Config, Profile
 from scots.core.console import console
 from scots.core.errors import BadInput
 from scots.core.locks import locked
+from scots.data.choices import flags_of, kept_choices
 from scots.data.scans import encoding_step
 from scots.data.strides import StrideDistances
 from scots.data.support import Support
@@ -169,6 +170,8 @@ def train_model(
     """
     kind, default = _configured(name, data, profile, alone)
     config = default.replace_all({**(changes or {}), **({} if steps is None else {"training.steps": steps})})
+    if recorded is not None and issubclass(kind, PlannerModel):
+        recorded = as_augmented(recorded, data)  # or say now, before anything is trained, that it is other data
     folder = folder or model_folder(kind, config, data.fingerprint(), seed)
     origin: dict[str, Any] = {"profile": profile, "changes": config.changes_from(default)}
     with locked(folder):
@@ -218,13 +221,7 @@ def save_search_parts(
     """Save what plan search needs in the folder of a planner: made of the recorded data, or what stitching left."""
     stitched, augmentation = stitched_by(data.meta), data.meta.augmentation
     if recorded is not None:
-        if not (stitched and stitched.is_of_positions):  # as when it was augmented
-            recorded = recorded.with_meta(position=data.meta.position, angles=data.meta.angles)
-        if augmentation and augmentation["source"] != recorded.fingerprint():
-            raise BadInput(
-                f"the planner's data was augmented from data of fingerprint {augmentation['source']}, that of "
-                f"--recorded is {recorded.fingerprint()}: give the data that was augmented"
-            )
+        recorded = as_augmented(recorded, data)
         config = embedding_config(stitched.config if stitched else None, spec_of(recorded), profile)
         SearchParts.of(recorded, config, stitched.seed if stitched else seed).save(folder / "search")
     elif stitched and (parts := _cached_search_parts(stitched)):
@@ -235,6 +232,25 @@ def save_search_parts(
             "--recorded DATA makes one",
             soft_wrap=True,
         )
+
+
+def as_augmented(recorded: Trajectories, data: Trajectories) -> Trajectories:
+    """Recorded data with the position that it was augmented with; refused if it is not what this data was made from."""
+    stitched, augmentation = stitched_by(data.meta), data.meta.augmentation
+    if not (stitched and stitched.is_of_positions):
+        recorded = recorded.with_meta(position=data.meta.position, angles=data.meta.angles)
+    if augmentation and augmentation["source"] != recorded.fingerprint():
+        raise BadInput(
+            f"the planner's data was augmented from data of fingerprint {augmentation['source']}, that of "
+            f"--recorded is {recorded.fingerprint()}; {_original_remedy(data.meta)}"
+        )
+    return recorded
+
+
+def _original_remedy(made: Meta) -> str:
+    """What to do about a wrong original."""
+    flags = flags_of(kept_choices(made))
+    return "give the data that was augmented" + (f", as it was read then: {flags}" if flags else "")
 
 
 def _cached_search_parts(stitched: Stitched) -> SearchParts | None:
