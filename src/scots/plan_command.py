@@ -30,11 +30,11 @@ class PlanPaths:
     model: Positional[Annotated[Path, arg(metavar="DIR")]]
     """Folder of a trained planner."""
     start: Ends = ()
-    """Where to start, in the unit of the recorded data: a position, or a whole state."""
+    """Where to start, in the unit of the recorded data: a position, or a whole state; lat=Y,lon=X if it had degrees."""
     goal: Ends = ()
     """Where to go. One start serves several goals, one goal several starts."""
     pairs: Annotated[Path | None, arg(metavar="FILE")] = None
-    """CSV file with many pairs: columns start_x,start_y,goal_x,goal_y, by the names of the position columns."""
+    """CSV file with many pairs: columns start_x,start_y,goal_x,goal_y, by your position columns, or start_lat,..."""
     candidates: Count = 8
     """Plans to draw and compare for every pair; 1 keeps the plan that is drawn."""
     png: Annotated[OptionalFigure, arg(metavar="FILE")] = None
@@ -59,7 +59,7 @@ class PlanPaths:
         if self.data and not self.png:
             raise BadInput("--data is drawn on the map: give --png FILE too")
         planner = planning.planner_of(self.model)
-        starts, goals = self._ends(planning.column_names(planner))
+        starts, goals = self._ends(planner)
         recorded = self._recorded(planner) if self.data else None
         options: dict[str, Any] = {
             "candidates": self.candidates,
@@ -84,17 +84,22 @@ class PlanPaths:
         data = load_original(self.data or "", planner.meta, **self.columns.given())[0]
         return data.with_meta(position=search_parts(planner).embedding.meta.position)
 
-    def _ends(self, columns: tuple[str, ...]) -> tuple[Array | list[list[float]], Array | list[list[float]]]:
+    def _ends(self, planner: PlannerModel) -> tuple[Array | list[list[float]], Array | list[list[float]]]:
         """Starts and goals as they were given: by flags or in a file."""
-        from scots.experiments.planning import read_pairs
+        from scots.experiments.planning import column_names, read_pairs
 
+        columns = column_names(planner)
         if self.pairs and (self.start or self.goal):
             raise BadInput("--pairs has the starts and goals: give it without --start and --goal")
         if self.pairs:
-            return read_pairs(self.pairs, columns)
+            return read_pairs(self.pairs, columns, planner.meta.geo_origin)
         if not self.start or not self.goal:
             raise BadInput(f"give --start {','.join(columns)} and --goal {','.join(columns)}, or --pairs FILE")
-        return [_numbers("--start", text) for text in self.start], [_numbers("--goal", text) for text in self.goal]
+        starts, goals = (
+            [_end(planner, flag, text) for text in texts]
+            for flag, texts in (("--start", self.start), ("--goal", self.goal))
+        )
+        return starts, goals
 
 
 def _draw(png: Path, planner: PlannerModel, paths: Sequence[PlannedPath], recorded: Trajectories | None) -> None:
@@ -104,6 +109,20 @@ def _draw(png: Path, planner: PlannerModel, paths: Sequence[PlannedPath], record
 
     fill_in(planner, [plan for path in paths for plan in path.candidates])
     save_figure(plan_figure(paths, search_parts(planner).support, planner.meta, recorded), png)
+
+
+def _end(planner: PlannerModel, flag: str, text: str) -> list[float]:
+    """A position or a whole state in the unit of the recorded data, or a place in degrees."""
+    from scots.data.formats.roles import is_latitude, is_longitude
+    from scots.experiments.planning import to_position
+
+    if "=" not in text:
+        return _numbers(flag, text)
+    said = [part.partition("=") for part in text.split(",")]
+    latitude, longitude = ([value for name, _, value in said if is_it(name)] for is_it in (is_latitude, is_longitude))
+    if (len(said), len(latitude), len(longitude)) != (2, 1, 1):
+        raise BadInput(f"{flag} {text}: expected a position in degrees, such as {flag} lat=48.11,lon=11.52")
+    return to_position(planner, flag, *_numbers(flag, f"{latitude[0]},{longitude[0]}"))
 
 
 def _numbers(flag: str, text: str) -> list[float]:

@@ -71,6 +71,12 @@ def how_read(meta: Meta) -> dict[str, str]:
     return texts | ({"resampled": f"every {resampled['every']:g} s, {resampled['resampling']}"} if resampled else {})
 
 
+def even_step(meta: Meta) -> float | None:
+    """Seconds from one state to the next, where data of this meta, or what it was made from, was made even."""
+    steps = [step["every"] for step in meta.provenance if step.get("origin") == RESAMPLED]
+    return float(steps[-1]) if steps else None
+
+
 def inspect(data: Trajectories, position: str | None = None, horizon: int = HORIZON) -> Inspection:
     """Episode lengths, step lengths, constant columns, time jitter, extent, and displacement over a segment."""
     columns, guessed = position_columns(data, position)

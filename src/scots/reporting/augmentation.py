@@ -182,6 +182,5 @@ def _check_comparable(data: Trajectories, aug: Trajectories) -> None:
                 f"they cannot be compared; give the data it was made from{_as_read(aug)}"
             )
     if aug.source is not None and aug.source.max() >= data.rows:
-        raise BadInput(
-            f"the source rows of the augmented data do not fit the original: give the data it was made from{_as_read(aug)}"
-        )
+        problem = "the source rows of the augmented data do not fit the original"
+        raise BadInput(f"{problem}: give the data it was made from{_as_read(aug)}")
