@@ -66,11 +66,11 @@ class Augment:
     profile: Profile = field(default_factory=default_profile)
     """Scale: seconds, under an hour on two cores, or the paper's own (a GPU)."""
     trajectories: OptionalCount = None
-    """Trajectories to make (default: about 5 million states, fewer for little own data); validation gets a tenth."""
+    """Trajectories to make (default: 5 million states, of little own data fewer); validation gets a tenth."""
     stitches: int | None = None
-    """Segments per trajectory (default: 80 for giant mazes and explore data, else 40)."""
+    """Segments per trajectory (default: 80 for giant mazes and explore data, else 40; own data: to reach across it)."""
     segment: int | None = None
-    """States per segment (default: 26)."""
+    """States per segment (default: 26; own data: fewer, where its episodes are too short for two)."""
     beta: float | None = None
     """Weight of novelty against progress (default: 2)."""
     candidates: int | None = None

@@ -133,17 +133,17 @@ def augment(
     workers: int | None = None,
 ) -> Trajectories:
     """Augment a dataset with the settings for it at a profile's scale; `changes` replaces some, by dotted path."""
-    member, spec = augmenter_of(augmenter), _announced_spec(data)
+    member, spec = augmenter_of(augmenter), spec_of(data)
     config = member.configure(spec, profile).replace_all(changes or {})
+    _announce(spec, member.described(config))
     return member.augment(data, config, seed=seed, out=out, profile=profile, workers=workers)
 
 
-def _announced_spec(data: Trajectories) -> DatasetSpec:
-    """The settings for a dataset; where none are published, they are printed."""
-    spec = spec_of(data)
+def _announce(spec: DatasetSpec, lengths: str) -> None:
+    """Say of data without published settings what was measured on it, and the lengths that are really used."""
     if not spec.is_published:
-        console.print(f"no published settings for this data: {spec.summary()}", soft_wrap=True)
-    return spec
+        said = "; ".join(filter(None, (spec.measured(), lengths)))
+        console.print(f"no published settings for this data: {said}", highlight=False, soft_wrap=True)
 
 
 def train_model(
@@ -168,8 +168,10 @@ def train_model(
     Plan search needs an embedding and the support of the recorded data; they are saved with a planner where `recorded`
     is given, or where the cache still has the embedding that the planner's data was stitched with.
     """
-    kind, default = _configured(name, data, profile, alone)
+    spec = spec_of(data)
+    kind, default = _configured(name, spec, data, profile, alone)
     config = default.replace_all({**(changes or {}), **({} if steps is None else {"training.steps": steps})})
+    _announce(spec, kind.described(config) if issubclass(kind, PlannerModel) else "")
     if recorded is not None and issubclass(kind, PlannerModel):
         recorded = as_augmented(recorded, data)  # or say now, before anything is trained, that it is other data
     folder = folder or model_folder(kind, config, data.fingerprint(), seed)
@@ -200,9 +202,10 @@ def load_state_encoding(folder: Path | None, meta: Meta) -> StateEncoding | None
     return StateEncoding.load(folder / "states") if folder else StateEncoding.behind(meta)
 
 
-def _configured(name: str, data: Trajectories, profile: Profile, alone: bool) -> tuple[type[Model], Config]:
+def _configured(
+    name: str, spec: DatasetSpec, data: Trajectories, profile: Profile, alone: bool
+) -> tuple[type[Model], Config]:
     """The class of a planner or agent and its settings for a dataset."""
-    spec = _announced_spec(data)
     if name in PLANNERS:
         return PLANNERS[name], PLANNERS[name].configure(spec, int(np.median(data.lengths)), profile)
     if name in AGENTS:
