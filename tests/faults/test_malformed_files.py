@@ -318,7 +318,10 @@ BAD_CSV = {
     "duplicate column": ("x,x\n1,2\n", ["line 1: column 'x' appears twice"]),
     "unnamed": (OWN + ",x\n0,1\n", ["line 2: column 0 has no name"]),
     "only unnamed": (",\n0,1\n", ["line 1: no observation columns"]),
-    "no header": ("1.5,2.5\n3,4\n", ["line 1: found numbers, expected column names"]),
+    "no header": (
+        "1.5,2.5\n3,4\n",
+        ["line 1: found '1.5', a value", "the file has no header; add a first line with 2 names, such as x,y"],
+    ),
     "empty file": ("", ["line 1: no observation columns"]),
     "no rows": ("x,y\n", ["no rows below the header"]),
     "no observations": (
@@ -343,7 +346,7 @@ BAD_CSV = {
         "time,x\n2024-01-01 10:00,1\n2024-01-32 10:00,1\n",
         ["line 3: column 'time': '2024-01-32 10:00' is no"],
     ),
-    "open quote": ('x,y\n1,"2\n', ["cannot be read"]),
+    "open quote": ('x,y\n1,"2\n', ["line 2: the cells cannot be told apart by the delimiter ','"]),
     "meta is not JSON": ("# meta: {\nx,y\n1,2\n", ["meta: not valid JSON"]),
     "meta lacks keys": ("# meta: {}\nx,y\n1,2\n", ["meta: expected an object with 'meta' and 'terminated'"]),
     "meta with text flags": ('# meta: {"meta": {}, "terminated": ["yes"]}\nx\n1\n', ["list of true and false"]),

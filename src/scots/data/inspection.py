@@ -42,7 +42,10 @@ def position_columns(data: Trajectories, requested: str | None = None) -> tuple[
     with a common position name, and as a guess the first two.
     """
     if requested:
-        return tuple(column_number(data, name.strip(), "--position") for name in requested.split(",")), False
+        columns = tuple(column_number(data, name.strip(), "--position") for name in requested.split(","))
+        if len(set(columns)) < len(columns):
+            raise BadInput(f"--position {requested}: names a column twice; name each once")
+        return columns, False
     if data.meta.position:
         return data.meta.position, False
     names = [name.lower() for name in data.meta.columns]
