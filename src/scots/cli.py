@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import select
 import shlex
 import sys
 import traceback
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -387,10 +390,13 @@ def main(arguments: list[str] | None = None) -> int:
         )
         check_arguments(command)
         command.run()
+        sys.stdout.flush()  # or who reads would be found gone only after the end
         return 0
     except BadInput as error:
         return _fail(f"scots: {error}", debug, 2)
     except OSError as error:  # a full disk, a missing permission: nothing that we could do better
+        if isinstance(error, BrokenPipeError) and _nobody_reads():
+            return 0
         return _fail(f"scots: {error.filename or 'the system'}: {error.strerror or error}", debug, 2)
     except MemoryError as error:
         return _fail(f"scots: out of memory: {error}; choose smaller sizes, or use less data", debug, 2)
@@ -400,6 +406,17 @@ def main(arguments: list[str] | None = None) -> int:
         return _fail(
             f"scots: internal error, please report it: {type(error).__name__}: {error} (--debug for more)", debug, 1
         )
+
+
+def _nobody_reads() -> bool:
+    """Whether who reads our output, such as head, has read enough; what is left of it then goes nowhere."""
+    with suppress(OSError, AttributeError):  # no file behind it, or a system without poll
+        output, pipe = sys.stdout.fileno(), select.poll()
+        pipe.register(output, 0)  # tells of nothing but that the other end is gone
+        if pipe.poll(0):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), output)
+            return True
+    return False
 
 
 def _fail(message: str, debug: bool, code: int) -> int:
