@@ -227,7 +227,9 @@ def read_pairs(path: Path, columns: Sequence[str], origin: tuple[float, ...] = (
         raise BadInput(f"{path}: no rows below the header; each is a start and a goal")
     starts, goals = np.split(np.array(rows), 2, axis=1)
     if in_degrees:
-        starts, goals = (np.stack(geography.to_metres(*ends.T, origin), axis=1) for ends in (starts, goals))
+        starts, goals = (
+            np.stack(geography.to_metres(ends[:, 0], ends[:, 1], origin), axis=1) for ends in (starts, goals)
+        )
     with np.errstate(over="ignore"):  # what float32 cannot hold is refused as infinite
         return starts.astype(np.float32), goals.astype(np.float32)
 
@@ -254,7 +256,7 @@ class _Chooser:
         self._search = parts.search(planner, SearchConfig(candidates, mend=by_parts, bisect=by_parts))
         self._single = parts.search(planner, SearchConfig())
         self._columns, self._parts = column_names(planner), parts
-        self._said = {"geo_origin": planner.meta.geo_origin, "every": even_step(planner.meta)}
+        self._origin, self._every = planner.meta.geo_origin, even_step(planner.meta)
         self._candidates, self._seeds, self._searches = candidates, seeds, search and candidates > 1
         self._keeps_to_data = self._searches and not planner.plans_actions  # actions lead where they lead
 
@@ -291,7 +293,16 @@ class _Chooser:
         share = off_support_share(self._parts.support, positions)
         costs = tuple(own.cost for own in ratings[-len(drawn) :])
         return PlannedPath(
-            positions, self._columns, rating.cost, rating.steps, share, replaced, tuple(drawn), costs, **self._said
+            positions,
+            self._columns,
+            rating.cost,
+            rating.steps,
+            share,
+            replaced,
+            tuple(drawn),
+            costs,
+            self._origin,
+            self._every,
         )
 
 
@@ -357,7 +368,7 @@ def _cells(path: PlannedPath) -> Iterator[list[str]]:
     """The rows of a plan: step, seconds if the step has a length, the position, and the same in degrees if it was."""
     degrees = np.empty((len(path.positions), 0))
     if path.geo_origin:
-        degrees = np.stack(geography.to_degrees(*path.positions.T, path.geo_origin), axis=1)
+        degrees = np.stack(geography.to_degrees(path.positions[:, 0], path.positions[:, 1], path.geo_origin), axis=1)
     for step, (position, place) in enumerate(zip(path.positions, degrees, strict=True)):
         seconds = [] if path.every is None else [f"{step * path.every:.9g}"]
         yield [str(step), *seconds, *(f"{value:.9g}" for value in position), *(f"{value:.8f}" for value in place)]

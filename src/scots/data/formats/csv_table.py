@@ -35,7 +35,7 @@ _FORMATS = {"f4": "%.9g", "f8": "%.17g", "i8": "%d", "u1": "%d"}  # by the kind 
 _DELIMITERS = (",", ";", "\t", "|")
 _COMMENTS = 100  # lines that may stand before the header and begin with #
 _SNIFFED = 20  # rows that a delimiter must split into as many cells as the header
-_EXAMPLES = {2: "x,y", 3: "time,x,y"}  # of a header for a file without one
+_EXAMPLES = {2: "x,y", 3: "time,x,y", 4: "episode,time,x,y"}  # of a header for a file without one
 _MISSING = ["", "-", "--", "NA", "N/A", "n/a", "NaN", "nan", "None", "none", "NULL", "null", "\\N", "#N/A", "<NA>"]
 
 
@@ -203,7 +203,8 @@ def _check_is_header(where: str, header: list[str]) -> None:
     if values := [name for name in header if is_instant(name) or (not is_counted and _is_number(name))]:
         raise BadInput(
             f"{where}: found {values[0]!r}, a value, where names of columns are expected: the file has no header; "
-            f"add a first line with {len(header)} names, such as {_EXAMPLES.get(len(header), 'episode,time,x,y,...')}"
+            f"add a first line with {len(header)} names, such as {_EXAMPLES.get(len(header), 'episode,time,x,y,...')}; "
+            "degrees are called latitude and longitude"
         )
 
 
