@@ -58,6 +58,8 @@ class PlanPaths:
             planning.check_plan_file(self.out)
         if self.data and not self.png:
             raise BadInput("--data is drawn on the map: give --png FILE too")
+        if self.columns.given() and not self.data:
+            raise BadInput(f"--{next(iter(self.columns.given()))} says how to read --data: give --data DATA too")
         planner = planning.planner_of(self.model)
         starts, goals = self._ends(planner)
         recorded = self._recorded(planner) if self.data else None

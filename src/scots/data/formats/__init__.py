@@ -93,8 +93,8 @@ def _unreadable(path: Path) -> BadInput:
         return BadInput(f"{path}: the folder is empty; give one that holds .csv files, or another format's")
     folders = [file for file in inside if file.is_dir()]
     if len(folders) == len(inside):
-        problem = f"holds {len(folders)} folders and no files; folders in folders are not read"
-        return BadInput(f"{path}: {problem}: give one of them, such as {folders[0]}, or put all files into one folder")
+        problem = "holds folders and no files, and folders in folders are not read"
+        return BadInput(f"{path}: {problem}; give one of them, such as {folders[0]}, or put all files into one folder")
     first = next(file for file in inside if not file.is_dir())
     remedy = _REMEDIES.get(first.suffix.lower(), "a folder is read if it holds .csv, .tsv, .parquet, .gpx or .geojson")
     return BadInput(f"{path}: {none}: it holds {first.name}; {remedy.format(name=first.name, stem=first.stem)}")
