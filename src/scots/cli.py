@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import select
 import shlex
 import sys
 import traceback
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -68,11 +71,11 @@ class Augment:
     profile: Profile = field(default_factory=default_profile)
     """Scale: seconds, under an hour on two cores, or the paper's own (a GPU)."""
     trajectories: OptionalCount = None
-    """Trajectories to make (default: about 5 million states, fewer for little own data); validation gets a tenth."""
+    """Trajectories to make (default: 5 million states, of little own data fewer); validation gets a tenth."""
     stitches: int | None = None
-    """Segments per trajectory (default: 80 for giant mazes and explore data, else 40)."""
+    """Segments per trajectory (default: 80 for giant mazes and explore data, else 40; own data: to reach across it)."""
     segment: int | None = None
-    """States per segment (default: 26)."""
+    """States per segment (default: 26; own data: fewer, where its episodes are too short for two)."""
     beta: float | None = None
     """Weight of novelty against progress (default: 2)."""
     candidates: int | None = None
@@ -144,32 +147,37 @@ class Report:
     """Folder for report.html, report.json and the pictures."""
     keep: OptionalFile = None
     """Add the headline numbers as one line to this JSONL file."""
+    columns: Choices = Choices()
+    """How to read the original, where that is not as it was when it was augmented."""
 
     def run(self) -> None:
         """Print the numbers, write the folder."""
         from scots.core.files import append_rows, write_text
-        from scots.datasets import load
+        from scots.datasets.loading import load, load_original
         from scots.reporting.plots import write_figures
         from scots.reporting.quality import measure_quality
         from scots.reporting.quality_document import next_commands, quality_document, quality_row
 
-        data, aug = load(self.data), load(self.aug)
+        aug = load(self.aug)
+        data, choices = load_original(self.data, aug.meta, **self.columns.given())
         found = measure_quality(data, aug)
         write_text(self.out / "report.json", found.to_json())
         pictures, page = write_figures(data, aug, found, self.out), self.out / "report.html"
         commands = next_commands(self.data, self.aug, aug.meta)
-        document = quality_document(found, pictures, commands, self.data, self._made_by(found.augmentation))
+        document = quality_document(found, pictures, commands, self.data, self._made_by(found.augmentation, choices))
         document.write_html(page)
         print(document.text())
         if self.keep:
             append_rows(self.keep, [quality_row(found)])
         print(f"report: {page}", file=sys.stderr)
 
-    def _made_by(self, settings: AugmentationSettings) -> list[str]:
+    def _made_by(self, settings: AugmentationSettings, choices: dict[str, Any]) -> list[str]:
         """The commands that make the data and this report."""
+        from scots.data.choices import flags_of
         from scots.reporting.augmentation import augment_command
 
         augment = augment_command(self.data, settings, self.aug)
+        augment = f"{augment} {flags_of(choices)}".rstrip() if augment else None
         report = shlex.join(["scots", "report", self.data, self.aug, "--out", str(self.out)])
         return [*([augment] if augment else []), report]
 
@@ -199,6 +207,7 @@ class Train:
     log: Log = "tensorboard"
     """Where metrics go, beside metrics.jsonl; none writes neither."""
     columns: Choices = Choices()
+    """How to read --recorded, or without it --data; what was chosen when it was augmented is chosen again."""
     seed: Seed = 0
     """Seed of training."""
     force: bool = False
@@ -207,14 +216,15 @@ class Train:
     def run(self) -> None:
         """Train and say where the model is."""
         from scots.core.config import parse_changes
-        from scots.datasets import load
+        from scots.datasets.loading import is_augmented, load, load_original
         from scots.experiments.models import train_model
         from scots.models.training import Limits
 
-        recorded = load(self.recorded, **self.columns.given()) if self.recorded else None
+        given = self.columns.given()
+        data = load(self.data, **({} if self.recorded and given and is_augmented(self.data) else given))
+        recorded = load_original(self.recorded, data.meta, **given)[0] if self.recorded else None
         options: dict[str, Any] = {"changes": parse_changes(self.set), "force": self.force, "steps": self.steps}
         options |= {"profile": self.profile, "seed": self.seed, "limits": Limits(self.minutes), "alone": self.alone}
-        data = load(self.data, **self.columns.given())
         with log_to(self.log):
             train_model(self.model, data, folder=self.out, recorded=recorded, **options)
         print(self.out)
@@ -397,10 +407,13 @@ def main(arguments: list[str] | None = None) -> int:
         )
         check_arguments(command)
         command.run()
+        sys.stdout.flush()  # or who reads would be found gone only after the end
         return 0
     except BadInput as error:
         return _fail(f"scots: {error}", debug, 2)
     except OSError as error:  # a full disk, a missing permission: nothing that we could do better
+        if isinstance(error, BrokenPipeError) and _nobody_reads():
+            return 0
         return _fail(f"scots: {error.filename or 'the system'}: {error.strerror or error}", debug, 2)
     except MemoryError as error:
         return _fail(f"scots: out of memory: {error}; choose smaller sizes, or use less data", debug, 2)
@@ -410,6 +423,17 @@ def main(arguments: list[str] | None = None) -> int:
         return _fail(
             f"scots: internal error, please report it: {type(error).__name__}: {error} (--debug for more)", debug, 1
         )
+
+
+def _nobody_reads() -> bool:
+    """Whether who reads our output, such as head, has read enough; what is left of it then goes nowhere."""
+    with suppress(OSError, AttributeError):  # no file behind it, or a system without poll
+        output, pipe = sys.stdout.fileno(), select.poll()
+        pipe.register(output, 0)  # tells of nothing but that the other end is gone
+        if pipe.poll(0):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), output)
+            return True
+    return False
 
 
 def _fail(message: str, debug: bool, code: int) -> int:

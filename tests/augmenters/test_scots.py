@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from scots.augmenters import AUGMENTERS
+from scots.augmenters import scots as scots_module
 from scots.augmenters.scots import ScotsConfig, stitched_by
 from scots.augmenters.stitching import assemble
 from scots.cli import main
@@ -199,12 +200,39 @@ def test_a_plain_script_without_a_main_guard_works(tmp_path: Path):
     assert done.stdout == "3 153\n"
 
 
-def test_too_short_data_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_too_short_data_is_named_before_anything_is_trained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setattr(scots_module, "train_encoder", lambda *_: pytest.fail("trained on data without segments"))
     short = toy.make(episodes=3)
     Trajectories(short.observations, np.arange(0, 100, 9)).save(tmp_path / "short.npz")
     words = ["augment", str(tmp_path / "short.npz"), "--out", str(tmp_path / "a.npz"), "--profile", "smoke"]
     assert main([*words, "--segment", "26"]) == 2
-    assert "a segment needs 26 states, but the longest episode has 9" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert "a segment needs 26 states, but the longest episode has 9; use shorter segments with --segment" in error
+
+
+@pytest.mark.parametrize(
+    ("flags", "printed"),
+    [
+        ([], "segments of 17 states, 6 to a trajectory; 20 trajectories of 97 states"),
+        (
+            ["--segment", "5", "--stitches", "3"],
+            "segments of 5 states, 3 to a trajectory; 20 trajectories of 13 states",
+        ),
+        (["--segment", "9", "--trajectories", "1"], "6 to a trajectory; 1 trajectory of 49 states"),
+    ],
+)
+def test_the_lengths_that_are_used_are_printed(
+    flags: list[str], printed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setattr(scots_module.Scots, "run_job", lambda *_, **__: "made")
+    toy.make(episodes=9).with_meta(dataset=None, environment=None).save(tmp_path / "own.npz")
+    words = ["augment", str(tmp_path / "own.npz"), "--out", str(tmp_path / "a.npz"), "--profile", "smoke"]
+    assert main([*words, *flags]) == 0
+    error = capsys.readouterr().err
+    assert printed in error
+    assert error.count("segments of") == 1
 
 
 def test_configs_follow_the_dataset():

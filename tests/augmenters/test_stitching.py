@@ -389,13 +389,13 @@ def test_lengths_match_the_official_code(stitches: int, segment: int, states: in
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"segment": 1}, "segment must be at least 2, got 1"),
+        ({"segment": 1}, "segment must be at least 2, got 1; change --segment"),
         ({"candidates": 0}, "candidates must be at least 1, got 0"),
-        ({"density_neighbours": 0}, "density_neighbours must be at least 1, got 0"),
+        ({"density_neighbours": 0}, "got 0; change --set stitching.density_neighbours"),
         ({"stitches": -3}, "stitches must be at least 1, got -3"),
-        ({"novelty_weight": -0.5}, "novelty_weight must be a finite number of at least 0, got -0.5"),
+        ({"novelty_weight": -0.5}, "novelty_weight must be a finite number of at least 0, got -0.5; change --beta"),
         ({"novelty_weight": float("nan")}, "at least 0, got nan"),
-        ({"min_displacement": float("inf")}, "min_displacement must be .* got inf"),
+        ({"min_displacement": float("inf")}, "min_displacement must be .* got inf; change --min-displacement"),
     ],
 )
 def test_impossible_values_are_refused(changes: dict[str, Any], message: str):

@@ -227,6 +227,17 @@ def test_unknown_words_are_code_2():
         assert stop.value.code == 2
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="pipes of a shell")
+def test_output_that_nobody_reads_to_the_end_ends_quietly(tmp_path: Path):
+    read, write = os.pipe()
+    os.close(read)  # as head does when it has read enough
+    (tmp_path / "a.csv").write_text("x,y\n" + "".join(f"{n},{n % 3}\n" for n in range(40)))
+    words = [sys.executable, "-m", "scots", "data", "inspect", str(tmp_path / "a.csv")]
+    done = subprocess.run(words, stdout=write, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(write)
+    assert (done.returncode, "pipe" in done.stderr.lower()) == (0, False)
+
+
 def test_failures_of_ours_are_code_1(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
     monkeypatch.setattr("scots.datasets.loading.list_datasets", lambda: 1 // 0)
     assert main(["data", "list"]) == 1

@@ -103,6 +103,7 @@ def test_many_pairs_by_flags_and_by_file_are_the_same(own: Path, tmp_path: Path,
         (["--start", "1,1", "--goal", "1,1", "--out", "plan.txt"], "plans are written as .csv or .npz"),
         (["--start", "1,1", "--goal", "1,1", "--png", "plan.xyz"], "figures are not written as .xyz"),
         (["--start", "1,1", "--goal", "1,1", "--data", "own.csv"], "give --png FILE too"),
+        (["--start", "1,1", "--goal", "1,1", "--every", "2"], "--every says how to read --data: give --data DATA too"),
         (["--start", "1,1", "--goal", "1,1", "--candidates", "0"], "--candidates 0: expected 1 or more"),
     ],
 )

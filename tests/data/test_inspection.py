@@ -38,6 +38,21 @@ def test_warnings_name_the_problem():
     assert "no actions" in text
 
 
+def test_columns_that_only_tell_episodes_apart_give_a_warning_with_the_flag():
+    """Such as a ship's type and length: they are constant in every episode and not over the file."""
+    rng = np.random.default_rng(0)
+    ships = np.concatenate([rng.normal(size=(12, 2)), np.repeat([[70, 120.5], [80, 40], [70, 90]], 4, axis=0)], axis=1)
+    columns = ("x", "y", "VesselType", "Length")
+    data = Trajectories(ships, [0, 4, 8, 12], meta=Meta(columns=columns, position=(0, 1)))
+    [warning] = [text for text in inspect(data, horizon=3).warnings if "never change within" in text]
+    assert warning.endswith("--ignore VesselType,Length")
+    assert not [text for text in inspect(data[:1], horizon=3).warnings if "never change within" in text]
+    [constant] = [text for text in inspect(data[:1], horizon=3).warnings if "carry no information" in text]
+    assert constant.endswith("--ignore VesselType,Length")
+    nameless = data.with_meta(columns=())
+    assert any(text.endswith("--ignore 2,3") for text in inspect(nameless, horizon=3).warnings)
+
+
 def test_uneven_and_backward_time_give_warnings():
     rng = np.random.default_rng(0)
     uneven = inspect(line(times=np.cumsum(rng.uniform(0.1, 1, size=40)))).warnings
@@ -57,6 +72,7 @@ def test_offsets_too_large_for_float32_give_a_warning():
 def test_position_is_requested_declared_named_or_guessed():
     assert position_columns(line(), "flag,0") == ((2, 0), False)
     assert position_columns(line(("a", "pos_x", "pos_y"))) == ((1, 2), False)
+    assert position_columns(line(("northing", "Easting", "c"))) == ((1, 0), False)
     assert position_columns(line(("a", "b", "c"))) == ((0, 1), True)
     assert position_columns(line().with_meta(position=(2, 1))) == ((2, 1), False)
     for unknown in ("x,z", "7"):

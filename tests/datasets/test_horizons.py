@@ -79,7 +79,7 @@ def test_own_data_gets_trajectories_and_plans_that_reach_across_it():
     assert (spec.segment, spec.path_steps) == (21, pytest.approx(700, rel=0.05))
     assert (spec.waypoints - 1) * (spec.segment - 1) >= 1.2 * 700
     assert spec.stitches == 2 * (spec.waypoints - 1)
-    assert "steps from one end of the data to the other" in spec.summary()
+    assert "steps from one end of the data to the other" in spec.measured()
     config = AUGMENTERS["scots"].configure(spec, "laptop")
     planner = PLANNERS["hd"].configure(spec, config.stitching.states, "laptop")
     assert (config.stitching.segment, planner.stride) == (21, 20)
@@ -94,7 +94,6 @@ def test_twenty_states_are_stitched_for_every_recorded_one_but_no_more_than_publ
 def test_little_own_data_makes_fewer_trajectories_and_published_data_as_many_as_before():
     own = spec_of(replace(toy.make(300), meta=Meta(position=(0, 1))))
     assert own.augmented_states == 20 * 300 * 33
-    assert "about 198,000 states in all" in own.summary()
     config = AUGMENTERS["scots"].configure(own, "laptop")
     assert config.trajectories * (config.stitching.states - 1) == pytest.approx(198_000, rel=0.01)
     maze = custom_collection("pointmaze-spiral-stitch-v0").meta(parse_maze(SPIRAL, "spiral"))

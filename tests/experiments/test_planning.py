@@ -2,6 +2,7 @@
 
 import doctest
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,8 +15,10 @@ from members import StraightConfig, StraightPlanner
 
 import scots
 import scots.agents.base
+from scots.cli import main
 from scots.core.errors import BadInput
 from scots.data import formats
+from scots.data.geography import to_degrees
 from scots.data.inspection import inspect
 from scots.data.support import Support
 from scots.data.trajectories import Array, Meta, Trajectories
@@ -304,6 +307,90 @@ def test_written_plans_are_read_back(tmp_path: Path):
     assert data.meta.origin == "planned here"
     with pytest.raises(BadInput, match=r"plans are written as .csv or .npz"):
         write_plans(paths, tmp_path / "plans.txt")
+
+
+# ------------------------------------------------------------------------------------------- angles, degrees, seconds
+
+ORIGIN = (48.1, 11.5)
+EVERY = 2.0
+
+
+@pytest.fixture(scope="module")
+def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A planner of tracks that were recorded in degrees, with a heading, and made even."""
+    root, heading = tmp_path_factory.mktemp("driver"), 360 * SPEED % 360
+    meta = Meta(
+        columns=("x", "y", "heading"),
+        position=(0, 1),
+        angles=((2, 360.0),),
+        geo_origin=ORIGIN,
+        provenance=({"origin": "resampled", "every": EVERY, "resampling": "nothing dropped"},),
+    )
+    driven = Trajectories(np.concatenate([TOY.observations, heading], axis=1), TOY.offsets, meta=meta)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SCOTS_HOME", str(root / "home"))
+        train_model("hd", driven, profile="smoke", folder=root / "hd", recorded=driven, changes=FEW)
+    return root / "hd"
+
+
+def test_a_whole_state_may_hold_angles(driver: Path):
+    [by_state] = plan(str(driver), [*START, 90.0], GOAL, candidates=1)
+    assert same(by_state, plan(str(driver), START, GOAL, candidates=1)[0])
+    with pytest.raises(BadInput, match=r"expected 2 values \(x, y\), or a whole state of 3; got shape \(1, 4\)"):
+        plan(str(driver), [*START, 0.0, 1.0], GOAL)
+
+
+def degrees_of(position: Array) -> tuple[float, float]:
+    lat, lon = to_degrees(position[:1], position[1:], ORIGIN)
+    return float(lat[0]), float(lon[0])
+
+
+def test_degrees_go_in_and_come_out(driver: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    (start_lat, start_lon), (goal_lat, goal_lon) = map(degrees_of, (START, GOAL))
+    ends = ["--start", f"lat={start_lat},lon={start_lon}", "--goal", f"longitude={goal_lon},latitude={goal_lat}"]
+    files = tmp_path / "plan.csv", tmp_path / "plan.npz", tmp_path / "back.csv"
+    for file in files[:2]:
+        assert main(["plan", str(driver), *ends, "--candidates", "1", "--out", str(file)]) == 0
+    header, *rows = [line.split(",") for line in files[0].read_text().splitlines()]
+    assert header == ["plan", "step", "seconds", "x", "y", "latitude", "longitude"]
+    table = np.array(rows, dtype=np.float64)
+    assert np.array_equal(table[:, 2], EVERY * table[:, 1])
+    assert table[[0, -1], 3:5] == pytest.approx(np.stack([START, GOAL]), abs=1e-4)
+    assert table[[0, -1], 5:] == pytest.approx(np.array([[start_lat, start_lon], [goal_lat, goal_lon]]), abs=1e-7)
+    saved = formats.read(files[1])
+    assert saved.meta.geo_origin == ORIGIN
+    assert np.array_equal(saved.times, table[:, 2])
+    assert main(["data", "convert", str(files[1]), str(files[2]), "--geographic"]) == 0
+    pairs = tmp_path / "pairs.csv"
+    pairs.write_text(f"start_lat,start_lon,goal_lat,goal_lon\n{start_lat},{start_lon},{goal_lat},{goal_lon}\n")
+    capsys.readouterr()
+    assert main(["plan", str(driver), *ends, "--candidates", "1"]) == 0
+    by_flags = capsys.readouterr().out
+    assert main(["plan", str(driver), "--pairs", str(pairs), "--candidates", "1"]) == 0
+    assert capsys.readouterr().out == by_flags
+
+
+@pytest.mark.parametrize(
+    ("start", "complaint"),
+    [
+        ("48.11,11.52", r"in metres around 48.1,11.5, or lat=\S+,lon=11.5\d+ in degrees; move it there"),
+        ("lat=48.11", "--start lat=48.11: expected a position in degrees, such as --start lat=48.11,lon=11.52"),
+        ("lat=48.11,lon=east", "expected numbers"),
+        ("lat=481.1,lon=11.5", "no latitude and longitude in degrees"),
+        ("1e30,0", r"start 0, \(1e\+30, 0\), is 1e\+30"),
+    ],
+)
+@pytest.mark.filterwarnings("error")
+def test_what_is_no_place_in_the_data_says_how_places_are_given(
+    driver: Path, start: str, complaint: str, capsys: pytest.CaptureFixture[str]
+):
+    assert main(["plan", str(driver), "--start", start, "--goal", "1,1"]) == 2
+    assert re.search(complaint, capsys.readouterr().err)
+
+
+def test_degrees_need_data_that_had_them(folder: Path, capsys: pytest.CaptureFixture[str]):
+    assert main(["plan", str(folder), "--start", "lat=1,lon=1", "--goal", "1,1"]) == 2
+    assert "the data of this planner had no latitude and longitude; give x,y" in capsys.readouterr().err
 
 
 # -------------------------------------------------------------------------------------------------------------- models

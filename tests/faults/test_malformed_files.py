@@ -166,8 +166,37 @@ def test_folder_format_does_not_replace_a_file(tmp_path: Path) -> None:
 
 
 def test_empty_folder(tmp_path: Path) -> None:
-    assert_read_error(tmp_path, "matches none of the formats ogbench")
+    assert_read_error(tmp_path, "the folder is empty; give one that holds .csv files")
     assert_read_error(tmp_path, "no .csv files", format="csv")
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("log.xlsx", "log.xlsx: matches none of the formats ogbench.*; save it as .csv"),
+        ("log.zipped.7z", "unpack it first"),
+        ("log.json.gz", "unpack it first"),
+        ("20081023.plt", r"tail -n \+7 20081023.plt\) > 20081023.csv, and read that with --ignore zero,days"),
+        ("log.kml", "convert it to .gpx or .geojson first"),
+        ("log.xyz", "check that the file is not damaged"),
+    ],
+)
+def test_what_no_format_reads_says_what_can_be_done(name: str, words: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(b"PK\x03\x04" if name.endswith("xlsx") else b"something")
+    with pytest.raises(BadInput, match=words):
+        formats.read(tmp_path / name)
+    if name != "log.xyz":
+        with pytest.raises(BadInput, match=f"it holds {re.escape(name)}; .*{words.rpartition('; ')[2]}"):
+            formats.read(tmp_path)
+
+
+def test_folders_in_folders_are_named(tmp_path: Path) -> None:
+    (tmp_path / "anna").mkdir()
+    (tmp_path / "anna" / "a.csv").write_text("x,y\n1,2\n")
+    with pytest.raises(
+        BadInput, match=f"holds folders and no files, .*; give one of them, such as {tmp_path / 'anna'}"
+    ):
+        formats.read(tmp_path)
 
 
 def test_error_names_a_missing_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -318,7 +347,10 @@ BAD_CSV = {
     "duplicate column": ("x,x\n1,2\n", ["line 1: column 'x' appears twice"]),
     "unnamed": (OWN + ",x\n0,1\n", ["line 2: column 0 has no name"]),
     "only unnamed": (",\n0,1\n", ["line 1: no observation columns"]),
-    "no header": ("1.5,2.5\n3,4\n", ["line 1: found numbers, expected column names"]),
+    "no header": (
+        "1.5,2.5\n3,4\n",
+        ["line 1: found '1.5', a value", "the file has no header; add a first line with 2 names, such as x,y"],
+    ),
     "empty file": ("", ["line 1: no observation columns"]),
     "no rows": ("x,y\n", ["no rows below the header"]),
     "no observations": (
@@ -343,7 +375,7 @@ BAD_CSV = {
         "time,x\n2024-01-01 10:00,1\n2024-01-32 10:00,1\n",
         ["line 3: column 'time': '2024-01-32 10:00' is no"],
     ),
-    "open quote": ('x,y\n1,"2\n', ["cannot be read"]),
+    "open quote": ('x,y\n1,"2\n', ["line 2: the cells cannot be told apart by the delimiter ','"]),
     "meta is not JSON": ("# meta: {\nx,y\n1,2\n", ["meta: not valid JSON"]),
     "meta lacks keys": ("# meta: {}\nx,y\n1,2\n", ["meta: expected an object with 'meta' and 'terminated'"]),
     "meta with text flags": ('# meta: {"meta": {}, "terminated": ["yes"]}\nx\n1\n', ["list of true and false"]),

@@ -38,6 +38,10 @@ class Augmenter(ABC):
     def episode_states(self, config: Any, spec: DatasetSpec) -> int:
         """States of a trajectory that it makes from a dataset."""
 
+    def described(self, config: Any) -> str:
+        """What will be made with these settings, to be printed before; empty where there is nothing to say."""
+        return ""
+
     @abstractmethod
     def augment(
         self,

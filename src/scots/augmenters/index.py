@@ -47,14 +47,15 @@ def segment_starts(data: Trajectories, horizon: int, min_displacement: Displacem
     starts = data.window_starts(horizon)
     if not len(starts):
         raise BadInput(
-            f"a segment needs {horizon} states, but the longest episode has {data.lengths.max()}; use shorter segments"
+            f"a segment needs {horizon} states, but the longest episode has {data.lengths.max()}; use shorter segments "
+            "with --segment"
         )
     if min_displacement is None:
         return starts
     if not data.meta.position:
         raise BadInput(
             f"min_displacement {min_displacement!r} needs position columns, but the data declares none; "
-            "declare them, or keep every window with min_displacement none"
+            "name them with --position, or keep every window with --min-displacement none"
         )
     displacements = _displacements(data.positions, starts, horizon)
     threshold = _idle_threshold(displacements) if min_displacement == "auto" else min_displacement
@@ -62,7 +63,7 @@ def segment_starts(data: Trajectories, horizon: int, min_displacement: Displacem
     if not moving.any():
         raise BadInput(
             f"no window of {horizon} states has a displacement of {threshold:g}: "
-            f"the largest displacement is {displacements.max():g}; choose a smaller min_displacement"
+            f"the largest displacement is {displacements.max():g}; choose a smaller --min-displacement"
         )
     return starts[moving]
 

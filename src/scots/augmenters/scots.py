@@ -37,7 +37,7 @@ from scots.augmenters.rewards import (
     kept_states,
     label_rewards,
 )
-from scots.augmenters.stitching import First, Segments, StitchingConfig, Walk, assemble, walk
+from scots.augmenters.stitching import First, Segments, StitchingConfig, assemble, walk
 from scots.core.config import Config, Profile, Seeds
 from scots.core.console import console
 from scots.core.errors import BadInput
@@ -93,7 +93,8 @@ class ScotsConfig(Config):
         if self.encoder not in ENCODERS:
             raise BadInput(f"encoder {self.encoder!r} is not one of {', '.join(ENCODERS)}")
         if self.refine and self.stitching.segment < 3:
-            raise BadInput(f"a segment of {self.stitching.segment} states has nothing to refine; use at least 3")
+            segment = f"a segment of {self.stitching.segment} states"
+            raise BadInput(f"{segment} has nothing to refine; use --segment 3 or more, or --no-refine")
 
 
 class Scots(Augmenter):
@@ -122,6 +123,12 @@ class Scots(Augmenter):
     def episode_states(self, config: ScotsConfig, spec: DatasetSpec) -> int:
         """States of a stitched trajectory."""
         return config.stitching.states
+
+    def described(self, config: ScotsConfig) -> str:
+        """Lengths of segments and trajectories, and how many there will be."""
+        stitching, count = config.stitching, config.trajectories
+        trajectories = f"{count:,} {'trajectory' if count == 1 else 'trajectories'} of {stitching.states:,} states"
+        return f"segments of {stitching.segment} states, {stitching.stitches:,} to a trajectory; {trajectories}"
 
     def augment(
         self,
@@ -280,11 +287,13 @@ def prepare(data: Trajectories, config: ScotsConfig, seed: int) -> None:
 
 def prepare_segments(data: Trajectories, config: ScotsConfig, seed: int) -> None:
     """What a walk needs and nothing else: train the encoder, embed every row and index the segments."""
+    folder, stitching = segments_folder(config, data.fingerprint(), seed), config.stitching
+    if not (folder / "index").exists():  # data without segments is refused before anything is trained on it
+        segment_starts(data, stitching.segment, stitching.min_displacement)
     encoder = train_encoder(data, config, seed)
-    folder = segments_folder(config, data.fingerprint(), seed)
     with locked(folder):
         if not (folder / "index").exists():
-            _index(data, recorded_states(data, config), encoder, config.stitching, seed, folder)
+            _index(data, recorded_states(data, config), encoder, stitching, seed, folder)
 
 
 def learns_termination(data: Trajectories) -> bool:
@@ -362,7 +371,7 @@ class StitchingJob(ShardedJob):
         def make(run: range) -> dict[str, Array]:
             chosen = walk(segments, stitching, seeds, run)
             rows = assemble(chosen.segments, stitching.segment)
-            scores = _scores(chosen, stitching.segment)
+            scores = chosen.scores_by_state(stitching.segment)
             finished = []
             for number, own, terms in zip(run, rows, scores, strict=True):
                 arrays = finish(own, number)
@@ -424,13 +433,6 @@ class StitchingJob(ShardedJob):
         if not self.labels_actions:
             return None
         return InverseDynamics.load(model_folder(InverseDynamics, self.config.inverse, self.recorded, self.seed))
-
-
-def _scores(chosen: Walk, segment: int) -> Array:
-    """Progress, novelty and score of the segment that each state came with (B, T, 3)."""
-    terms = np.stack([chosen.progress, chosen.novelty, chosen.score], axis=2)  # (B, S, 3)
-    repeated = np.repeat(terms, segment - 1, axis=1)
-    return np.concatenate([terms[:, :1], repeated], axis=1)
 
 
 # ------------------------------------------------------------------------------------------- looking back from the data

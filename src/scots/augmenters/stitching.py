@@ -35,6 +35,12 @@ First = Literal["nearest", "sampled", "episode"]
 episode does, each in turn. No segment leads to where an episode began, so of little data those places would be lost."""
 
 
+def _flag(name: str) -> str:
+    """What the command line calls a setting."""
+    own = {"novelty_weight": "--beta", "density_neighbours": "", "shortlist": ""}
+    return own.get(name, "--" + name.replace("_", "-")) or f"--set stitching.{name}"
+
+
 @dataclass(frozen=True)
 class StitchingConfig(Config):
     """How trajectories are composed. The defaults are the official code's, with a threshold that adapts to the data."""
@@ -56,13 +62,14 @@ class StitchingConfig(Config):
     def __post_init__(self) -> None:
         for name, minimum in {"segment": 2, "candidates": 1, "density_neighbours": 1, "stitches": 1}.items():
             if getattr(self, name) < minimum:
-                raise BadInput(f"{name} must be at least {minimum}, got {getattr(self, name)}")
+                raise BadInput(f"{name} must be at least {minimum}, got {getattr(self, name)}; change {_flag(name)}")
         if self.shortlist is not None and self.shortlist < self.candidates:
-            raise BadInput(f"shortlist must be at least the {self.candidates} candidates, got {self.shortlist}")
+            problem = f"shortlist must be at least the {self.candidates} candidates, got {self.shortlist}"
+            raise BadInput(f"{problem}; change --candidates or {_flag('shortlist')}")
         for name in ("novelty_weight", "min_displacement"):
             value = getattr(self, name)
             if not isinstance(value, str | None) and not 0 <= value < math.inf:
-                raise BadInput(f"{name} must be a finite number of at least 0, got {value}")
+                raise BadInput(f"{name} must be a finite number of at least 0, got {value}; change {_flag(name)}")
 
     @property
     def states(self) -> int:
@@ -166,6 +173,12 @@ class Walk:
     novelty: Array  # (B, S) float32
     score: Array  # (B, S) float32
     direction: Array  # (B, Z) float32
+
+    def scores_by_state(self, segment: int) -> Array:
+        """Progress, novelty and score of the segment that each state came with (B, T, 3)."""
+        terms = np.stack([self.progress, self.novelty, self.score], axis=2)  # (B, S, 3)
+        repeated = np.repeat(terms, segment - 1, axis=1)
+        return np.concatenate([terms[:, :1], repeated], axis=1)
 
 
 @dataclass(frozen=True, eq=False)

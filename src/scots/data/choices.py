@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from scots.core.errors import BadInput
 from scots.data.angles import parse_angles
-from scots.data.inspection import RESAMPLED, column_number, position_columns
+from scots.data.inspection import READ_FROM_TABLES, RESAMPLED, column_number, position_columns
 from scots.data.resampling import resample
-from scots.data.trajectories import Trajectories
+from scots.data.trajectories import Meta, Trajectories
 
 TABLES_ONLY = ("episode", "time", "actions", "delimiter")
+
+CHOSEN = "columns chosen"
+"""Origin of data whose columns have a fixed meaning, some of which the user chose or left out."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +53,24 @@ class Choices:
 NO_CHOICES = Choices()
 
 
+def kept_choices(meta: Meta) -> dict[str, Any]:
+    """The choices that data was read with, as its provenance tells them; what it was made from is read so again."""
+    kept: dict[str, Any] = {}
+    for step in meta.provenance:
+        if step.get("origin") in (READ_FROM_TABLES, CHOSEN):
+            kept |= step.get("flags", {})
+        elif step.get("origin") == RESAMPLED:
+            kept["every"] = step["every"]
+    known = {field.name for field in dataclasses.fields(Choices)}
+    return {name: value for name, value in kept.items() if name in known}
+
+
+def flags_of(choices: dict[str, Any]) -> str:
+    """The choices as they are typed: "--every 2 --ignore speed"."""
+    typed = ((name, f"{value:g}" if isinstance(value, float) else str(value)) for name, value in choices.items())
+    return shlex.join(word for name, value in typed for word in (f"--{name}", value))
+
+
 def words(text: str | None) -> list[str]:
     """The names in a comma-separated list."""
     return [word.strip() for word in (text or "").split(",") if word.strip()]
@@ -63,8 +85,13 @@ def refuse_table_choices(choices: Choices, format: str) -> None:
 
 def follow(data: Trajectories, choices: Choices, format: str) -> Trajectories:
     """Follow the choices in data of a format whose columns have a fixed meaning."""
+    if choices.every is not None and data.meta.augmentation is not None:
+        raise BadInput("--every is for recorded data, and this was made from it; leave it out")
     refuse_table_choices(choices, format)
-    return evenly(apply(data, choices), choices)
+    chosen = apply(data, choices)
+    if given := {name: value for name, value in choices.given().items() if name != "every"}:
+        chosen = chosen.with_meta(provenance=(*data.meta.provenance, {"origin": CHOSEN, "flags": given}))
+    return evenly(chosen, choices)
 
 
 def evenly(data: Trajectories, choices: Choices) -> Trajectories:

@@ -12,7 +12,15 @@ from scots.data import geography
 from scots.data.resampling import GAP_STEPS, typical_step
 from scots.data.trajectories import Array, Meta, Trajectories
 
-POSITION_NAMES = (("x", "y"), ("pos_x", "pos_y"), ("position_x", "position_y"), ("px", "py"))
+POSITION_NAMES = (
+    ("x", "y"),
+    ("pos_x", "pos_y"),
+    ("position_x", "position_y"),
+    ("px", "py"),
+    ("easting", "northing"),
+    ("utm_easting", "utm_northing"),
+    ("utm_x", "utm_y"),
+)
 """Column names that are recognised as a position, in lower case."""
 
 READ_FROM_TABLES = "read from tables"
@@ -42,7 +50,10 @@ def position_columns(data: Trajectories, requested: str | None = None) -> tuple[
     with a common position name, and as a guess the first two.
     """
     if requested:
-        return tuple(column_number(data, name.strip(), "--position") for name in requested.split(",")), False
+        columns = tuple(column_number(data, name.strip(), "--position") for name in requested.split(","))
+        if len(set(columns)) < len(columns):
+            raise BadInput(f"--position {requested}: names a column twice; name each once")
+        return columns, False
     if data.meta.position:
         return data.meta.position, False
     names = [name.lower() for name in data.meta.columns]
@@ -69,6 +80,12 @@ def how_read(meta: Meta) -> dict[str, str]:
     texts = {role: text for role, text in entry.items() if role not in ("origin", "flags")}
     resampled = next((step for step in meta.provenance if step.get("origin") == RESAMPLED), None)
     return texts | ({"resampled": f"every {resampled['every']:g} s, {resampled['resampling']}"} if resampled else {})
+
+
+def even_step(meta: Meta) -> float | None:
+    """Seconds from one state to the next, where data of this meta, or what it was made from, was made even."""
+    steps = [step["every"] for step in meta.provenance if step.get("origin") == RESAMPLED]
+    return float(steps[-1]) if steps else None
 
 
 def inspect(data: Trajectories, position: str | None = None, horizon: int = HORIZON) -> Inspection:
@@ -141,7 +158,13 @@ def _warnings(data: Trajectories, facts: dict[str, Any], guessed: bool, horizon:
     if guessed:
         warnings.append(f"position columns are assumed to be {facts['position columns']}; set them with --position")
     if facts["constant columns"]:
-        warnings.append(f"columns {facts['constant columns']} are constant and carry no information")
+        flag = f"leave them out with --ignore {','.join(facts['constant columns'])}"
+        warnings.append(f"columns {facts['constant columns']} are constant and carry no information: {flag}")
+    if fixed := _fixed_columns(data, facts):
+        flag = f"leave them out of the state with --ignore {','.join(fixed)}"
+        warnings.append(
+            f"columns {fixed} never change within an episode, so trajectories cannot be joined well: {flag}"
+        )
     short = int((data.lengths < horizon).sum())
     if short:
         warnings.append(
@@ -164,6 +187,16 @@ def _warnings(data: Trajectories, facts: dict[str, Any], guessed: bool, horizon:
             f"the data reaches {scale / 1000:,.0f} km from its middle: east-west distances are off by up to {error:.0%}"
         )
     return warnings
+
+
+def _fixed_columns(data: Trajectories, facts: dict[str, Any]) -> list[str]:
+    """Columns that tell episodes apart but not their states, such as the size of a ship; the position is none."""
+    if (data.lengths > 1).sum() < 2:
+        return []
+    low, high = (end.reduceat(data.observations, data.offsets[:-1], axis=0) for end in (np.minimum, np.maximum))
+    names = data.meta.columns or tuple(str(n) for n in range(data.observations.shape[1]))
+    fixed = [names[n] for n in np.flatnonzero((low == high).all(axis=0))]
+    return [name for name in fixed if name not in (*facts["constant columns"], *facts["position columns"])]
 
 
 def _time_warnings(steps: Array, times: dict[str, float], typical: float) -> list[str]:

@@ -11,7 +11,7 @@ from scots.core.console import console
 from scots.core.errors import BadInput
 from scots.core.files import home
 from scots.data import formats
-from scots.data.choices import Choices, follow
+from scots.data.choices import Choices, follow, kept_choices
 from scots.data.inspection import how_read, position_columns
 from scots.data.scans import encoding_step
 from scots.data.trajectories import Meta, Trajectories
@@ -48,6 +48,32 @@ def load(data: str | Path, *, finite: bool = True, **choices: Any) -> Trajectori
     names = ", ".join(found.meta.columns[n] if found.meta.columns else str(n) for n in columns)
     _say(f"position columns assumed: {names}; name others with --position x,y")
     return found.with_meta(position=columns)
+
+
+def load_original(data: str, made: Meta, **choices: Any) -> tuple[Trajectories, dict[str, Any]]:
+    """The data that other data of this meta was made from, and the choices it took: those of then, unless given now.
+
+    Where they cannot be followed the data was converted since, or before, and tells its columns itself.
+    """
+    kept = kept_choices(made) | choices
+    try:
+        return load(data, **kept), kept
+    except BadInput as error:
+        if kept == choices:
+            raise
+        try:
+            return load(data, **choices), choices
+        except BadInput:
+            raise error from None
+
+
+def is_augmented(data: str) -> bool:
+    """Whether this is a file or folder of augmented data, which tells its columns itself."""
+    path = Path(data) if Path(data).exists() else data_path(data)
+    try:
+        return path.exists() and formats.read_meta(path).augmentation is not None
+    except BadInput:  # a table that needs choices
+        return False
 
 
 def _say(message: str) -> None:

@@ -184,19 +184,12 @@ class DatasetSpec(Config):
         """Whether the settings are derived from the data alone: it is neither published nor of a maze."""
         return self.collection is None and not self.is_published
 
-    def summary(self) -> str:
-        """The settings that were derived, with the reasons."""
+    def measured(self) -> str:
+        """What was measured on the data, from which lengths were derived."""
         episodes = f"episodes of about {self.episode_states} states, {self.columns} columns"
-        segments = f"segments of {self.segment} states, {self.stitches} to a trajectory"
-        if self.augmented_states < AUGMENTED_STATES:
-            segments += f", about {self.augmented_states:,} states in all"
         if self.path_steps is None:
-            return f"{episodes}; {segments}; plans as long as an episode; discount {self.discount}"
-        plans = f"plans of {self.waypoints} waypoints, {self.segment - 1} steps apart"
-        return (
-            f"{episodes}, about {self.path_steps:,} steps from one end of the data to the other; {segments}; {plans}; "
-            f"discount {self.discount}"
-        )
+            return episodes
+        return f"{episodes}, about {self.path_steps:,} steps from one end of the data to the other"
 
     def with_path(self, steps: float | None) -> DatasetSpec:
         """The lengths of trajectories and plans that suit a longest path of this many steps."""

@@ -21,6 +21,7 @@ from scots.core.config import Config, Profile
 from scots.core.console import console
 from scots.core.errors import BadInput
 from scots.core.locks import locked
+from scots.data.choices import flags_of, kept_choices
 from scots.data.scans import encoding_step
 from scots.data.strides import StrideDistances
 from scots.data.support import Support
@@ -132,17 +133,17 @@ def augment(
     workers: int | None = None,
 ) -> Trajectories:
     """Augment a dataset with the settings for it at a profile's scale; `changes` replaces some, by dotted path."""
-    member, spec = augmenter_of(augmenter), _announced_spec(data)
+    member, spec = augmenter_of(augmenter), spec_of(data)
     config = member.configure(spec, profile).replace_all(changes or {})
+    _announce(spec, member.described(config))
     return member.augment(data, config, seed=seed, out=out, profile=profile, workers=workers)
 
 
-def _announced_spec(data: Trajectories) -> DatasetSpec:
-    """The settings for a dataset; where none are published, they are printed."""
-    spec = spec_of(data)
+def _announce(spec: DatasetSpec, lengths: str) -> None:
+    """Say of data without published settings what was measured on it, and the lengths that are really used."""
     if not spec.is_published:
-        console.print(f"no published settings for this data: {spec.summary()}", soft_wrap=True)
-    return spec
+        said = "; ".join(filter(None, (spec.measured(), lengths)))
+        console.print(f"no published settings for this data: {said}", highlight=False, soft_wrap=True)
 
 
 def train_model(
@@ -167,8 +168,12 @@ def train_model(
     Plan search needs an embedding and the support of the recorded data; they are saved with a planner where `recorded`
     is given, or where the cache still has the embedding that the planner's data was stitched with.
     """
-    kind, default = _configured(name, data, profile, alone)
+    spec = spec_of(data)
+    kind, default = _configured(name, spec, data, profile, alone)
     config = default.replace_all({**(changes or {}), **({} if steps is None else {"training.steps": steps})})
+    _announce(spec, kind.described(config) if issubclass(kind, PlannerModel) else "")
+    if recorded is not None and issubclass(kind, PlannerModel):
+        recorded = as_augmented(recorded, data)  # or say now, before anything is trained, that it is other data
     folder = folder or model_folder(kind, config, data.fingerprint(), seed)
     origin: dict[str, Any] = {"profile": profile, "changes": config.changes_from(default)}
     with locked(folder):
@@ -197,9 +202,10 @@ def load_state_encoding(folder: Path | None, meta: Meta) -> StateEncoding | None
     return StateEncoding.load(folder / "states") if folder else StateEncoding.behind(meta)
 
 
-def _configured(name: str, data: Trajectories, profile: Profile, alone: bool) -> tuple[type[Model], Config]:
+def _configured(
+    name: str, spec: DatasetSpec, data: Trajectories, profile: Profile, alone: bool
+) -> tuple[type[Model], Config]:
     """The class of a planner or agent and its settings for a dataset."""
-    spec = _announced_spec(data)
     if name in PLANNERS:
         return PLANNERS[name], PLANNERS[name].configure(spec, int(np.median(data.lengths)), profile)
     if name in AGENTS:
@@ -218,13 +224,7 @@ def save_search_parts(
     """Save what plan search needs in the folder of a planner: made of the recorded data, or what stitching left."""
     stitched, augmentation = stitched_by(data.meta), data.meta.augmentation
     if recorded is not None:
-        if not (stitched and stitched.is_of_positions):  # as when it was augmented
-            recorded = recorded.with_meta(position=data.meta.position, angles=data.meta.angles)
-        if augmentation and augmentation["source"] != recorded.fingerprint():
-            raise BadInput(
-                f"the planner's data was augmented from data of fingerprint {augmentation['source']}, that of "
-                f"--recorded is {recorded.fingerprint()}: give the data that was augmented"
-            )
+        recorded = as_augmented(recorded, data)
         config = embedding_config(stitched.config if stitched else None, spec_of(recorded), profile)
         SearchParts.of(recorded, config, stitched.seed if stitched else seed).save(folder / "search")
     elif stitched and (parts := _cached_search_parts(stitched)):
@@ -235,6 +235,25 @@ def save_search_parts(
             "--recorded DATA makes one",
             soft_wrap=True,
         )
+
+
+def as_augmented(recorded: Trajectories, data: Trajectories) -> Trajectories:
+    """Recorded data with the position that it was augmented with; refused if it is not what this data was made from."""
+    stitched, augmentation = stitched_by(data.meta), data.meta.augmentation
+    if not (stitched and stitched.is_of_positions):
+        recorded = recorded.with_meta(position=data.meta.position, angles=data.meta.angles)
+    if augmentation and augmentation["source"] != recorded.fingerprint():
+        raise BadInput(
+            f"the planner's data was augmented from data of fingerprint {augmentation['source']}, that of "
+            f"--recorded is {recorded.fingerprint()}; {_original_remedy(data.meta)}"
+        )
+    return recorded
+
+
+def _original_remedy(made: Meta) -> str:
+    """What to do about a wrong original."""
+    flags = flags_of(kept_choices(made))
+    return "give the data that was augmented" + (f", as it was read then: {flags}" if flags else "")
 
 
 def _cached_search_parts(stitched: Stitched) -> SearchParts | None:

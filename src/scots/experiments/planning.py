@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,7 +14,8 @@ from scots.core.config import Seeds
 from scots.core.console import console, progress
 from scots.core.errors import BadInput
 from scots.core.files import atomic, check_input, check_output
-from scots.data import formats
+from scots.data import formats, geography
+from scots.data.inspection import even_step
 from scots.data.support import Support
 from scots.data.trajectories import Array, Meta, Trajectories, offsets_from_lengths
 from scots.experiments.models import SearchParts, load_model
@@ -27,6 +28,7 @@ CANDIDATES = 8
 
 _MOST_CANDIDATES = 1000  # more would take minutes and hardly find a better plan
 _TOGETHER = 64  # pairs that are planned at once: more are no faster
+_DEGREES = ("lat", "lon")
 _OWN_NAMES = ("x", "y", "z")  # of position columns that the data does not name
 
 
@@ -42,6 +44,8 @@ class PlannedPath:
     replaced: float  # share of its states that are recorded ways, because the plan as drawn left the data
     candidates: tuple[Plan, ...] = field(repr=False)  # plans as drawn, before the search, that it was compared with
     candidate_costs: tuple[float, ...] = field(repr=False)  # of each of them
+    geo_origin: tuple[float, ...] = ()  # latitude and longitude around which its positions are metres
+    every: float | None = None  # seconds from one state to the next, where the data was made even
 
     def __str__(self) -> str:
         states, share = f"{len(self.positions)} states", f"{100 * self.off_support:.0f} %"
@@ -75,7 +79,7 @@ def plan(
     parts = parts or search_parts(planner)
     starts, goals = _pairs(planner, parts, start, goal)
     for name, positions in (("start", starts), ("goal", goals)):
-        _check_inside(name, positions, parts.support, allow_outside)
+        _check_inside(name, positions, parts.support, allow_outside, planner.meta)
     chooser = _Chooser(planner, parts, candidates, seeds, search)
     if len(starts) <= _TOGETHER:
         return chooser.best(starts, goals, 0)
@@ -138,7 +142,8 @@ def _positions(name: str, ends: npt.ArrayLike, planner: PlannerModel, parts: Sea
             values = np.atleast_2d(np.asarray(ends, dtype=np.float32))
     except (TypeError, ValueError) as error:
         raise BadInput(f"{name}: expected numbers, and as many of them for each {name}") from error
-    width, state = len(planner.columns), parts.embedding.sizes["observation"]
+    recorded = parts.embedding  # angles are two features each, but one column
+    width, state = len(planner.columns), recorded.sizes["observation"] - len(recorded.meta.angles)
     if values.ndim != 2 or values.shape[1] not in (width, state) or not len(values):
         whole = f", or a whole state of {state}" if state != width else ""
         names = ", ".join(column_names(planner))
@@ -148,7 +153,18 @@ def _positions(name: str, ends: npt.ArrayLike, planner: PlannerModel, parts: Sea
     return values if values.shape[1] == width else values[:, list(parts.embedding.meta.position)]
 
 
-def _check_inside(name: str, positions: Array, support: Support, allow_outside: bool) -> None:
+def to_position(planner: PlannerModel, flag: str, latitude: float, longitude: float) -> list[float]:
+    """A place in degrees as a position, in the metres that the recorded data became."""
+    if not planner.meta.geo_origin:
+        names = ",".join(column_names(planner))
+        raise BadInput(f"{flag} in degrees: the data of this planner had no latitude and longitude; give {names}")
+    if not (abs(latitude) <= 90 and abs(longitude) <= 360):
+        raise BadInput(f"{flag} lat={latitude:g},lon={longitude:g}: no latitude and longitude in degrees; correct it")
+    degrees = np.array([latitude]), np.array([longitude])
+    return [float(metres[0]) for metres in geography.to_metres(*degrees, planner.meta.geo_origin)]
+
+
+def _check_inside(name: str, positions: Array, support: Support, allow_outside: bool, meta: Meta) -> None:
     """Refuse, or only tell of, the first position farther than `NEAR_STEPS` median steps from all recorded boxes."""
     for number, position in enumerate(positions):
         distance, nearest = nearest_recorded(support, position)
@@ -156,6 +172,7 @@ def _check_inside(name: str, positions: Array, support: Support, allow_outside: 
             problem = (
                 f"{name} {number}, {_shown(position)}, is {distance:.4g} ({distance / support.step:.0f} median steps) "
                 f"outside the recorded data; the nearest recorded position is about {_shown(nearest)}"
+                f"{_in_degrees(nearest, meta.geo_origin)}"
             )
             if not allow_outside:
                 raise BadInput(f"{problem}; move it there, or plan all the same with --allow-outside")
@@ -166,7 +183,7 @@ def nearest_recorded(support: Support, position: Array) -> tuple[float, Array]:
     """How far a position (P,) is from the nearest recorded box, 0 inside one; and the center of that box (P,)."""
     centers = support.centers()
     gaps = np.maximum(np.abs(position - centers) - support.edge / 2, 0.0)
-    distances = np.linalg.norm(gaps, axis=1)
+    distances = np.linalg.norm(gaps.astype(np.float64), axis=1)  # whose squares float32 may not hold
     return float(distances.min()), centers[distances.argmin()]
 
 
@@ -176,17 +193,31 @@ def off_support_share(support: Support, positions: Array) -> float:
     return sum(nearest_recorded(support, position)[0] > support.step for position in uncovered) / len(positions)
 
 
+def _in_degrees(position: Array, origin: tuple[float, ...]) -> str:
+    """What the unit of a position is, and the same place in degrees, if it was recorded in these."""
+    if not origin:
+        return ""
+    lat, lon = geography.to_degrees(position[:1], position[1:], origin)
+    metres = f" in metres around {origin[0]:.5g},{origin[1]:.5g}"
+    return f"{metres}, or lat={lat[0]:.5f},lon={lon[0]:.5f} in degrees"
+
+
 def _shown(position: Array) -> str:
     return f"({', '.join(f'{value:.4g}' for value in position.tolist())})"
 
 
-def read_pairs(path: Path, columns: Sequence[str]) -> tuple[Array, Array]:
-    """Starts and goals (B, P) from a CSV file with columns start_x,start_y,goal_x,goal_y; others are ignored."""
-    names = [f"{end}_{column}" for end in ("start", "goal") for column in columns]
+def read_pairs(path: Path, columns: Sequence[str], origin: tuple[float, ...] = ()) -> tuple[Array, Array]:
+    """Starts and goals (B, P) from a CSV file with columns start_x,start_y,goal_x,goal_y; others are ignored.
+
+    With an origin they may be start_lat,start_lon,goal_lat,goal_lon, which become metres around it.
+    """
+    names, degrees = _pair_names(columns), _pair_names(_DEGREES)
     try:
         check_input(path)
         with path.open(newline="", encoding="utf-8-sig") as file:
             reader = csv.DictReader(file)
+            in_degrees = bool(origin) and set(degrees) <= set(reader.fieldnames or ())
+            names = degrees if in_degrees else names
             if missing := [name for name in names if name not in (reader.fieldnames or ())]:
                 raise BadInput(f"{path}: no column {missing[0]!r}; the header needs {','.join(names)}")
             rows = [[_number(path, reader.line_num, name, row[name]) for name in names] for row in reader]
@@ -194,8 +225,17 @@ def read_pairs(path: Path, columns: Sequence[str]) -> tuple[Array, Array]:
         raise BadInput(f"{path}: cannot be read ({error}); give a CSV file with {','.join(names)}") from error
     if not rows:
         raise BadInput(f"{path}: no rows below the header; each is a start and a goal")
-    starts, goals = np.split(np.array(rows, dtype=np.float32), 2, axis=1)
-    return starts, goals
+    starts, goals = np.split(np.array(rows), 2, axis=1)
+    if in_degrees:
+        starts, goals = (
+            np.stack(geography.to_metres(ends[:, 0], ends[:, 1], origin), axis=1) for ends in (starts, goals)
+        )
+    with np.errstate(over="ignore"):  # what float32 cannot hold is refused as infinite
+        return starts.astype(np.float32), goals.astype(np.float32)
+
+
+def _pair_names(columns: Sequence[str]) -> list[str]:
+    return [f"{end}_{column}" for end in ("start", "goal") for column in columns]
 
 
 def _number(path: Path, line: int, name: str, cell: str | None) -> float:
@@ -216,6 +256,7 @@ class _Chooser:
         self._search = parts.search(planner, SearchConfig(candidates, mend=by_parts, bisect=by_parts))
         self._single = parts.search(planner, SearchConfig())
         self._columns, self._parts = column_names(planner), parts
+        self._origin, self._every = planner.meta.geo_origin, even_step(planner.meta)
         self._candidates, self._seeds, self._searches = candidates, seeds, search and candidates > 1
         self._keeps_to_data = self._searches and not planner.plans_actions  # actions lead where they lead
 
@@ -252,7 +293,16 @@ class _Chooser:
         share = off_support_share(self._parts.support, positions)
         costs = tuple(own.cost for own in ratings[-len(drawn) :])
         return PlannedPath(
-            positions, self._columns, rating.cost, rating.steps, share, replaced, tuple(drawn), candidate_costs=costs
+            positions,
+            self._columns,
+            rating.cost,
+            rating.steps,
+            share,
+            replaced,
+            tuple(drawn),
+            costs,
+            self._origin,
+            self._every,
         )
 
 
@@ -279,14 +329,17 @@ def until_arrival(positions: Array, step: float) -> Array:
 def to_trajectories(paths: Sequence[PlannedPath]) -> Trajectories:
     """Plans as a dataset: one episode of positions each; what they say of themselves is in its provenance."""
     said = [{name: getattr(path, name) for name in ("cost", "steps", "off_support", "replaced")} for path in paths]
-    columns = paths[0].columns
+    columns, every = paths[0].columns, paths[0].every
     meta = Meta(
         columns=columns,
         position=tuple(range(len(columns))),
+        geo_origin=paths[0].geo_origin,
         provenance=({"origin": "planned here", "plans": said},),
     )
     positions = [path.positions for path in paths]
-    return Trajectories(np.concatenate(positions), offsets_from_lengths([len(own) for own in positions]), meta=meta)
+    lengths = [len(own) for own in positions]
+    times = None if every is None else np.concatenate([every * np.arange(length) for length in lengths])
+    return Trajectories(np.concatenate(positions), offsets_from_lengths(lengths), times=times, meta=meta)
 
 
 def check_plan_file(path: Path) -> None:
@@ -304,7 +357,18 @@ def write_plans(paths: Sequence[PlannedPath], path: Path) -> None:
         return
     with atomic(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
         table = csv.writer(file, lineterminator="\n")
-        table.writerow(["plan", "step", *paths[0].columns])
+        seconds = [] if paths[0].every is None else ["seconds"]
+        degrees = ["latitude", "longitude"] if paths[0].geo_origin else []
+        table.writerow(["plan", "step", *seconds, *paths[0].columns, *degrees])
         for number, own in enumerate(paths):
-            rows = enumerate(own.positions)
-            table.writerows([number, step, *(f"{value:.9g}" for value in position)] for step, position in rows)
+            table.writerows([number, *cells] for cells in _cells(own))
+
+
+def _cells(path: PlannedPath) -> Iterator[list[str]]:
+    """The rows of a plan: step, seconds if the step has a length, the position, and the same in degrees if it was."""
+    degrees = np.empty((len(path.positions), 0))
+    if path.geo_origin:
+        degrees = np.stack(geography.to_degrees(path.positions[:, 0], path.positions[:, 1], path.geo_origin), axis=1)
+    for step, (position, place) in enumerate(zip(path.positions, degrees, strict=True)):
+        seconds = [] if path.every is None else [f"{step * path.every:.9g}"]
+        yield [str(step), *seconds, *(f"{value:.9g}" for value in position), *(f"{value:.8f}" for value in place)]

@@ -148,6 +148,11 @@ class PlannerModel(Model):
         """The settings for trajectories of this many states of a dataset, at a profile's scale."""
 
     @classmethod
+    def described(cls, config: Any) -> str:
+        """How long its plans are with these settings, to be printed before; empty where there is nothing to say."""
+        return ""
+
+    @classmethod
     def needs_distances(cls, config: Any) -> bool:
         """Whether it plans only with an `encoder`, which is then saved in its folder like what plan search needs."""
         return False

@@ -229,6 +229,11 @@ class HierarchicalDiffuser(PlannerModel):
         )
 
     @classmethod
+    def described(cls, config: HierarchicalDiffuserConfig) -> str:
+        """Waypoints and the steps between them."""
+        return f"plans of {config.waypoints} waypoints, {config.stride} steps apart"
+
+    @classmethod
     def for_data(cls, config: HierarchicalDiffuserConfig, data: Trajectories, **sizes: int) -> Self:
         """Sized and scaled for the position columns of a dataset, whose episodes a plan must fit."""
         if not data.meta.position:

@@ -21,6 +21,7 @@ from scots.augmenters.scots import ScotsConfig, stitched_by
 from scots.augmenters.stitching import Segments, assemble, walk
 from scots.core.config import Config, Seeds
 from scots.core.errors import BadInput
+from scots.data.choices import flags_of, kept_choices
 from scots.data.trajectories import Array, Trajectories
 
 _OPTIONS = {
@@ -148,7 +149,7 @@ def augmentation_of(data: Trajectories, aug: Trajectories) -> Augmentation:
     if source is not None and source != data.fingerprint():
         raise BadInput(
             f"augmented from data of fingerprint {source}, the original given has {data.fingerprint()}: "
-            "give the data it was made from"
+            f"give the data it was made from{_as_read(aug)}"
         )
     settings = AugmentationSettings.of(aug)
     if stitched is None:
@@ -166,13 +167,20 @@ def augmentation_of(data: Trajectories, aug: Trajectories) -> Augmentation:
     )
 
 
+def _as_read(aug: Trajectories) -> str:
+    """How the original was read when it was augmented, if that took choices."""
+    flags = flags_of(kept_choices(aug.meta))
+    return f", as it was read then: {flags}" if flags else ""
+
+
 def _check_comparable(data: Trajectories, aug: Trajectories) -> None:
     for name in ("observations", "actions"):
         first, second = getattr(data, name), getattr(aug, name)
         if first is not None and second is not None and first.shape[1] != second.shape[1]:
             raise BadInput(
                 f"the original has {first.shape[1]} columns of {name}, the augmented data {second.shape[1]}: "
-                "they cannot be compared"
+                f"they cannot be compared; give the data it was made from{_as_read(aug)}"
             )
     if aug.source is not None and aug.source.max() >= data.rows:
-        raise BadInput("the source rows of the augmented data do not fit the original: give the data it was made from")
+        problem = "the source rows of the augmented data do not fit the original"
+        raise BadInput(f"{problem}: give the data it was made from{_as_read(aug)}")

@@ -54,12 +54,50 @@ FORMATS = {
 """Name -> format, in order of detection. The first with a suffix is its default, but for those asked for by name."""
 
 
+_SHEETS = "save it as .csv in the program that made it, or in Python: pandas.read_excel(...).to_csv(...)"
+_PACKED = "unpack it first; of packed files only .csv.gz, .tsv.gz and .txt.gz are read as they are"
+_GEOLIFE = (
+    "GeoLife's files have six lines before the rows and no header; make a table of it: "
+    "(echo lat,lon,zero,feet,days,date,time; tail -n +7 {name}) > {stem}.csv, and read that with --ignore zero,days"
+)
+_REMEDIES = {
+    **dict.fromkeys((".xlsx", ".xls", ".ods"), _SHEETS),
+    **dict.fromkeys((".gz", ".bz2", ".xz", ".tar", ".7z", ".rar"), _PACKED),
+    ".plt": _GEOLIFE,
+    ".bag": "export its topics as .csv first",
+    ".mcap": "export its topics as .csv first",
+    ".kml": "convert it to .gpx or .geojson first, for example with ogr2ogr",
+    ".shp": "convert it to .gpx or .geojson first, for example with ogr2ogr",
+}
+"""What to do with a file that people have and that no format reads, by its suffix."""
+
+
 def detect(path: Path) -> str:
     """Name of the format of an existing file or folder."""
+    if path.suffix.lower() in (".xlsx", ".ods"):  # zip files, as .npz is one
+        raise _unreadable(path)
     for name in FORMATS:
         if _module(name).matches(path):
             return name
-    raise BadInput(f"{path}: matches none of the formats {', '.join(FORMATS)}; {_READ_REMEDY}")
+    raise _unreadable(path)
+
+
+def _unreadable(path: Path) -> BadInput:
+    """The error for what no format reads: what can be done with it."""
+    none = f"matches none of the formats {', '.join(FORMATS)}"
+    if not path.is_dir():
+        remedy = _REMEDIES.get(path.suffix.lower(), _READ_REMEDY)
+        return BadInput(f"{path}: {none}; {remedy.format(name=path.name, stem=path.stem)}")
+    inside = sorted(file for file in path.iterdir() if not file.name.startswith("."))
+    if not inside:
+        return BadInput(f"{path}: the folder is empty; give one that holds .csv files, or another format's")
+    folders = [file for file in inside if file.is_dir()]
+    if len(folders) == len(inside):
+        problem = "holds folders and no files, and folders in folders are not read"
+        return BadInput(f"{path}: {problem}; give one of them, such as {folders[0]}, or put all files into one folder")
+    first = next(file for file in inside if not file.is_dir())
+    remedy = _REMEDIES.get(first.suffix.lower(), "a folder is read if it holds .csv, .tsv, .parquet, .gpx or .geojson")
+    return BadInput(f"{path}: {none}: it holds {first.name}; {remedy.format(name=first.name, stem=first.stem)}")
 
 
 def read(path: Path, format: str | None = None, *, finite: bool = True, choices: Choices = NO_CHOICES) -> Trajectories:

@@ -8,7 +8,9 @@ fill up a short one.
 from __future__ import annotations
 
 import csv
+import gzip
 import itertools
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TextIO
@@ -22,15 +24,18 @@ from scots.data.formats.fields import describe
 from scots.data.formats.foreign import Table
 from scots.data.formats.roles import identifiers, role_of
 from scots.data.formats.tabular import check_header, check_names, columns_of, has_tables, read_tables, write_tables
+from scots.data.formats.timestamps import is_instant
 from scots.data.trajectories import Trajectories
 
 _SUFFIX = ".csv"
-_READ = (_SUFFIX, ".tsv", ".txt")
-_FOLDER = (_SUFFIX, ".tsv")
+_FOLDER = (_SUFFIX, ".tsv", ".csv.gz", ".tsv.gz")
+_READ = (*_FOLDER, ".txt", ".txt.gz")
 _META = "# meta: "
 _FORMATS = {"f4": "%.9g", "f8": "%.17g", "i8": "%d", "u1": "%d"}  # by the kind and bytes of a number; all lossless
 _DELIMITERS = (",", ";", "\t", "|")
+_COMMENTS = 100  # lines that may stand before the header and begin with #
 _SNIFFED = 20  # rows that a delimiter must split into as many cells as the header
+_EXAMPLES = {2: "x,y", 3: "time,x,y", 4: "episode,time,x,y"}  # of a header for a file without one
 _MISSING = ["", "-", "--", "NA", "N/A", "n/a", "NaN", "nan", "None", "none", "NULL", "null", "\\N", "#N/A", "<NA>"]
 
 
@@ -86,29 +91,36 @@ def _write_rows(file: TextIO, episode: Trajectories, prefix: str, geographic: bo
 
 
 class _Text:
-    """A file as text: its meta line, its delimiter, and its rows with their line numbers."""
+    """A file as text: its meta line, the lines before its header, its delimiter, and its rows with their numbers."""
 
     def __init__(self, path: Path, delimiter: str | None) -> None:
         self.path = path
         with self._open() as file:
-            first = file.readline()
-            self.description = first.removeprefix(_META) if first.startswith(_META) else None
-            sample = list(itertools.islice(itertools.chain([] if self.description else [first], file), _SNIFFED + 1))
-        own = self.description is not None
+            lines = list(itertools.islice(file, _COMMENTS + _SNIFFED + 1))
+        own = bool(lines) and lines[0].startswith(_META)
+        self.description = lines[0].removeprefix(_META) if own else None
+        self.skipped = 1 if own else _comments(lines)
+        sample = lines[self.skipped : self.skipped + _SNIFFED + 1]
         self.delimiter = "," if own else _sniffed(sample) if delimiter is None else _character(delimiter)
 
     def _open(self) -> TextIO:
-        return self.path.open(newline="", encoding="utf-8-sig")
+        options: dict[str, Any] = {"mode": "rt", "newline": "", "encoding": "utf-8-sig"}
+        return gzip.open(self.path, **options) if self.path.suffix.lower() == ".gz" else self.path.open(**options)
 
     def rows(self) -> Iterator[tuple[int, list[str]]]:
         """Rows that are not blank with the number of their last line, the header first."""
         with self._open() as file:
-            if skipped := self.description is not None:
+            for _ in range(self.skipped):
                 file.readline()
             lines = csv.reader(file, delimiter=self.delimiter, skipinitialspace=True, strict=True)
-            for row in lines:
-                if len(row) > 1 or "".join(row).strip():
-                    yield lines.line_num + skipped, row
+            try:
+                for row in lines:
+                    if len(row) > 1 or "".join(row).strip():
+                        yield lines.line_num + self.skipped, row
+            except csv.Error as error:
+                problem = f"the cells cannot be told apart by the delimiter {self.delimiter!r} ({error})"
+                remedy = "choose another --delimiter, or fix the quotes of that row"
+                raise BadInput(f"{self.path}: line {lines.line_num + self.skipped}: {problem}; {remedy}") from error
 
     def frame(self, header_line: int, names: list[str], **options: Any) -> Any:
         """The cells below the header, parsed by pandas, under column numbers: names need not be unique."""
@@ -118,6 +130,20 @@ class _Text:
             numbers = range(len(names))
             common = {"sep": self.delimiter, "header": None, "names": numbers, "skipinitialspace": True}
             return pd.read_csv(file, **common, index_col=False, keep_default_na=False, low_memory=False, **options)
+
+
+def _comments(lines: list[str]) -> int:
+    """How many lines before the header begin with #; the last of them is the header itself if it fits what follows.
+
+    It fits rows of values with as many cells, and a file without rows.
+    """
+    count = next((number for number, line in enumerate(lines) if not line.startswith("#")), len(lines))
+    if not count:
+        return 0
+    below = lines[count] if count < len(lines) else ""
+    has_values = any(map(_is_value, re.split(r"[,;\t|]", below)))
+    as_many = all(lines[count - 1].count(character) == below.count(character) for character in _DELIMITERS)
+    return count - 1 if not below.strip() or (has_values and as_many) else count
 
 
 def _sniffed(sample: list[str]) -> str:
@@ -150,14 +176,14 @@ def _parse_table(path: Path, choices: Choices, own: bool) -> Table:
     text = _Text(path, "," if own else choices.delimiter)
     own = own or text.description is not None
     rows = text.rows()
-    line, header = next(rows, (1 + (text.description is not None), []))
+    line, header = next(rows, (1 + text.skipped, []))
     header = header if own else [name.strip() for name in header]
     where = f"{path}: line {line}"
-    (check_header if own else check_names)(where, header)
     if not header:
         raise BadInput(f"{where}: no observation columns; the file is empty")
-    if all(_is_number(name) for name in header):
-        raise BadInput(f"{where}: found numbers, expected column names; add a header line")
+    if not own:
+        _check_is_header(where, header)
+    (check_header if own else check_names)(where, header)
     count = 0
     for number, row in rows:
         count += 1
@@ -168,6 +194,18 @@ def _parse_table(path: Path, choices: Choices, own: bool) -> Table:
         raise BadInput(f"{path}: {count} rows are found as text and {len(frame)} as a table; look for stray quotes")
     frame.columns = header
     return Table(path, frame, where, lambda row: _line(text, row), text.description, text.delimiter != ",")
+
+
+def _check_is_header(where: str, header: list[str]) -> None:
+    """Refuse a first row of values; pandas numbers columns without names 0, 1, 2, ..."""
+    numbers = [name for name in header if _is_number(name)]
+    is_counted = numbers == list(map(str, range(len(numbers)))) and len(numbers) < len(header)
+    if values := [name for name in header if is_instant(name) or (not is_counted and _is_number(name))]:
+        raise BadInput(
+            f"{where}: found {values[0]!r}, a value, where names of columns are expected: the file has no header; "
+            f"add a first line with {len(header)} names, such as {_EXAMPLES.get(len(header), 'episode,time,x,y,...')}; "
+            "degrees are called latitude and longitude"
+        )
 
 
 def _line(text: _Text, row: int) -> str:
@@ -207,6 +245,11 @@ def _bad_cell(text: _Text, line: int, header: list[str], ids: set[int]) -> BadIn
     cell = cells.iloc[row, column]
     problem = f"{cell!r} is not a number" if cell.strip() else "the cell is empty"
     return BadInput(f"{text.path}: {_line(text, row)}: column {header[column]!r}: {problem}; fix that row")
+
+
+def _is_value(cell: str) -> bool:
+    """Whether a cell is a number or an instant, and so no name of a column."""
+    return _is_number(cell) or is_instant(cell)
 
 
 def _is_number(cell: str) -> bool:

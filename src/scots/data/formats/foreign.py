@@ -116,6 +116,8 @@ class _Source:
         """The error for one cell."""
         table = self.tables[self.file[row]]
         first = self.ends[self.file[row]] - len(table.frame)
+        if row == first and len(table.frame) > 1 and "is not a number" in problem:
+            remedy = f"delete that row if it holds units, {remedy.removeprefix('fix that row, ')}"
         return BadInput(f"{table.path}: {table.where(row - first)}: column {name!r}: {problem}; {remedy}")
 
     def numbers(self, name: str, notes: _Notes | None = None) -> Array | None:
@@ -197,6 +199,8 @@ def _assign(source: _Source, choices: Choices, notes: _Notes) -> _Columns:
     position = roles.position_pair([name for name in names if name not in {*episode, *time}], choices)
     state = roles.existing("--state", words(choices.state), names)
     actions = roles.existing("--actions", words(choices.actions), names)
+    for flag, chosen in (("--state", state), ("--actions", actions)):
+        _check_has_no_role(flag, chosen, {"episode": episode, "time": time})
     others: dict[str, str] = {}
     for name in names:
         if name in {*episode, *time, *position}:
@@ -210,6 +214,13 @@ def _assign(source: _Source, choices: Choices, notes: _Notes) -> _Columns:
     if not position and "observations" not in others.values():
         raise _no_observations(source, notes)
     return _Columns(episode, time, form, position, roles.degrees(position, choices), others)
+
+
+def _check_has_no_role(flag: str, chosen: list[str], taken: dict[str, list[str]]) -> None:
+    """Refuse to make a state or an action of a column that has another role, rather than leave it out in silence."""
+    for role, columns in taken.items():
+        if both := [name for name in chosen if name in columns]:
+            raise BadInput(f"{flag}: column {both[0]!r} is the {role}; leave it out there, or add --{role} none")
 
 
 def _named(header: list[str], choices: Choices, notes: _Notes) -> list[str]:

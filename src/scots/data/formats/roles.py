@@ -128,6 +128,8 @@ def existing(flag: str, chosen: Sequence[str], names: Sequence[str]) -> list[str
     for name in chosen:
         if name not in names:
             raise BadInput(f"{flag}: no column {name!r}; choose from {', '.join(names)}")
+        if chosen.count(name) > 1:
+            raise BadInput(f"{flag}: names column {name!r} twice; name it once")
     return list(chosen)
 
 

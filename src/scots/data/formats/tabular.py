@@ -51,7 +51,7 @@ def has_tables(path: Path, *suffixes: str) -> bool:
     """Whether this is a table with one of these suffixes, or a folder that contains one."""
     if path.is_dir():
         return any(True for _ in _tables_in(path, suffixes))
-    return path.suffix.lower() in suffixes
+    return path.name.lower().endswith(suffixes)
 
 
 def read_tables(
@@ -79,7 +79,7 @@ def read_tables(
 
 
 def _tables_in(folder: Path, suffixes: tuple[str, ...]) -> Iterator[Path]:
-    return (file for file in folder.iterdir() if file.suffix.lower() in suffixes and not file.name.startswith("."))
+    return (file for file in folder.iterdir() if file.name.lower().endswith(suffixes) and not file.name.startswith("."))
 
 
 def _natural_key(path: Path) -> list[str | int]:

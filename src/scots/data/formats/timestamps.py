@@ -15,6 +15,7 @@ from scots.data.trajectories import Array
 _ISO = r"\d{4}[-/]?\d{1,2}[-/]?\d{1,2}([T ]\d{1,2}.*)?"
 _ZONE = r".*\d\s*(Z|UTC|GMT)|.*:\d{2}(\.\d+)?\s*[+-]\d{2}(:?\d{2})?"
 _INSTANT = r"(\d{4}[-/]\d{1,2}[-/]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4})[T ,]+\d{1,2}:\d{2}.*"
+_DATE = r"\d{4}[-/]\d{1,2}[-/]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{4}"
 _NUMERIC = re.compile(r"\s*(\d{1,2})([./-])(\d{1,2})[./-](\d{4}|\d{2})(?:[T ,]+(.*))?")
 _CLOCK = re.compile(r"\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?")
 _UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
@@ -48,6 +49,11 @@ def looks_like_time(column: Any) -> bool:
     return bool(cells.astype(str).str.strip().str.fullmatch(_INSTANT).mean() > 0.9)
 
 
+def is_instant(cell: str) -> bool:
+    """Whether a cell is a date, a time of day or both: no name of a column."""
+    return bool(re.fullmatch(f"{_INSTANT}|{_DATE}|{_CLOCK.pattern}", cell.strip()))
+
+
 def is_clock(column: Any) -> bool:
     """Whether the cells of a column are times of day without a date."""
     if column.dtype.kind in "biufM" or column.isna().all():
@@ -66,7 +72,8 @@ def to_seconds(column: Any, name: str, form: str | None = None, unit: float | No
     if column.dtype.kind == "m":
         return Times(column.dt.total_seconds().to_numpy(dtype=np.float64), "durations")
     numbers = pd.to_numeric(column, errors="coerce")
-    if form in _UNITS or (form is None and not (numbers.isna() & column.notna()).any()):
+    mostly = numbers.notna().sum() > (numbers.isna() & column.notna()).sum()  # then a cell that is none is at fault
+    if form in _UNITS or (form is None and (mostly or not column.notna().any())):
         return _from_numbers(column, numbers, _UNITS[form] if form else unit)
     text = column.astype("str").str.strip()
     if form is None and is_clock(text):
@@ -86,7 +93,7 @@ def _seconds_of_day(text: Any) -> Array:
 
 def _from_numbers(column: Any, numbers: Any, unit: float | None) -> Times:
     if (bad := np.flatnonzero(numbers.isna() & column.notna())).size:
-        raise BadCell(int(bad[0]), f"{column.iloc[bad[0]]!r} is not a number")
+        raise BadCell(int(bad[0]), f"{column.iloc[bad[0]]!r} is not a number like the others")
     values = numbers.to_numpy(dtype=np.float64)
     if np.isnan(values).all():
         return Times(values, "empty")
