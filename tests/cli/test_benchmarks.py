@@ -30,8 +30,11 @@ PROMISED = {
     ],
     "training": [
         r"matmul peak [1-9]\d* GFLOP/s",
-        r"[1-9]\d* samples/s, \d+% of the matmul peak",
-        *(rf"{name} \(.*\): \d+\.\d updates/s, bound \d+\.\d at the matmul peak, \d+% of it" for name in AGENTS),
+        r"[1-9]\d* samples/s, \d+\.\d+x of torch.s default, \d+% of the matmul peak",
+        *(
+            rf"{name} \(.*\): \d+\.\d updates/s, \d+\.\d+x of torch.s default, bound \d+\.\d at the matmul peak, \d+% of it"
+            for name in AGENTS
+        ),
     ],
     "learning_curves": [
         *(rf'"agent": "hiql", .*"steps": {steps}, "minutes": \d+\.\d+, .*"success": [01]\.\d+' for steps in (2, 4)),

@@ -17,6 +17,8 @@ _NAMED_GROUPS = {
     "velocities": ("velocity", "vel_", "speed", "vx", "vy", "vz", "qvel"),
 }
 """Groups of columns, by how the names of their columns begin."""
+REPAIRS = ("first draw", "drawn again", "left as recorded")
+"""What becomes of joins in refinement."""
 _MEASURED_STEPS = 100_000  # from which the mean square of a step is estimated
 
 
@@ -139,7 +141,7 @@ class Kept(Config):
     states: float  # share of states that are recorded ones
     actions: float | None  # share of transitions that are recorded ones with their recorded actions
     own_continuation: float | None  # share of joins at which the walk went on in the same episode; none if unknown
-    repairs: dict[str, float]  # what became of joins -> share of them; empty where the data does not say
+    repairs: dict[str, float]  # REPAIRS -> share of the joins; empty where the data does not say
     gap: dict[str, float]  # group of columns -> median length of the step across a join before refinement
     refined_gap: dict[str, float]  # the same after refinement; both in root mean square recorded steps
 
@@ -197,8 +199,8 @@ def measure_kept(data: Trajectories, aug: Trajectories, segment: int | None) -> 
 
 def _repairs(draws: Array) -> dict[str, float]:
     """Shares of joins by the draw that made the state after each: 0 where refinement left it as recorded."""
-    outcomes = {"first draw": draws == 1, "drawn again": draws > 1, "left as recorded": draws == 0}
-    return {outcome: float(chosen.mean()) for outcome, chosen in outcomes.items()}
+    shares = (float(chosen.mean()) for chosen in (draws == 1, draws > 1, draws == 0))
+    return dict(zip(REPAIRS, shares, strict=True))
 
 
 def _gaps(data: Trajectories, before: Array, after: Array) -> dict[str, float]:

@@ -13,6 +13,7 @@ from scots.datasets.specs import spec_of_meta
 from scots.reporting.calibration import NEAR_CELLS
 from scots.reporting.document import Commands, Document, Facts, Finding, Paragraph, Picture, Section, short_number
 from scots.reporting.dynamics import Dynamics
+from scots.reporting.lineage import REPAIRS
 from scots.reporting.quality import Quality
 from scots.reporting.quality_tables import (
     both_datasets_table,
@@ -161,7 +162,7 @@ def _details(quality: Quality) -> dict[str, str]:
             facts["joins that went on in the same episode"] = f"{kept.own_continuation:.1%}"
         if kept.repairs and quality.is_refined:
             facts["joins by the draw that lay on the data"] = ", ".join(
-                f"{share:.1%} {outcome}" for outcome, share in kept.repairs.items()
+                f"{kept.repairs[outcome]:.1%} {outcome}" for outcome in REPAIRS
             )
     if quality.residual:
         error, where = quality.residual, "held-out" if quality.residual.held_out else "training"
