@@ -32,7 +32,8 @@ PROMISED = {
         r"matmul peak [1-9]\d* GFLOP/s",
         r"[1-9]\d* samples/s, \d+\.\d+x of torch.s default, \d+% of the matmul peak",
         *(
-            rf"{name} \(.*\): \d+\.\d updates/s, \d+\.\d+x of torch.s default, bound \d+\.\d at the matmul peak, \d+% of it"
+            rf"{name} \(.*\): \d+\.\d updates/s, \d+\.\d+x of torch.s default, "
+            r"bound \d+\.\d at the matmul peak, \d+% of it"
             for name in AGENTS
         ),
     ],
