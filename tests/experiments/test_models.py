@@ -70,7 +70,7 @@ def stitched(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def evaluated(model: Path, agent: Path | None, dataset: str | None = None, **changes: Any) -> list[EvalResult]:
     subject = subject_of(load_model(model), load_model(agent) if agent else None, dataset, changes)
     rows = evaluate(subject, tasks_of(subject.meta, (1, 3)), episodes=2, limits=(30,), workers=1)
-    return [replace(row, date="", seconds=0, planning={}) for row in rows]
+    return [replace(row, date="", seconds=0, planning={}, peak_memory=None) for row in rows]
 
 
 def train_words(model: str, data: Path, out: Path, *more: str) -> list[str]:

@@ -56,7 +56,7 @@ def write_as(meta: Meta, path: Path) -> None:
 
 def outcome(rows: list[EvalResult]) -> list[EvalResult]:
     """Rows without what differs between equal runs."""
-    return [replace(row, date="", seconds=0, stages={}, planning={}) for row in rows]
+    return [replace(row, date="", seconds=0, stages={}, planning={}, peak_memory=None) for row in rows]
 
 
 def keys(run: Run) -> dict[str, str]:
