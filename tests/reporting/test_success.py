@@ -14,7 +14,7 @@ from scots.evaluation import results
 from scots.evaluation.results import EvalResult, Subject
 from scots.evaluation.rollout import Episode
 from scots.experiments.tables import TABLES
-from scots.reporting.success import comparison_table, result_tables, success_table
+from scots.reporting.success import comparison_table, measured, result_tables, success_table
 
 
 def a_row(**changes: Any) -> EvalResult:
@@ -107,6 +107,16 @@ def test_successes_are_counted_where_there_are_goals(
     subject = Subject(None, meta, {}, "smoke", 0, (5,), reference_returns=(0.0, 12.0))
     (row,) = results.evaluate(subject, [task], episodes=2)
     assert (row.successes, row.mean_return, row.normalized_return) == (successes, 6.0, 50.0)
+
+
+def test_what_was_measured_of_a_comparison_are_rows_and_columns_with_results_of_ours():
+    dataset = "pointmaze-giant-stitch-v0"
+    whole = comparison_table(TABLES["planning"], [a_row_of("planning", "SCoTS", dataset)])
+    block = measured(whole)
+    [cell] = [row[whole.header.index("SCoTS")] for row in whole.rows if row[:2] == [dataset, "1000"]]
+    assert block.header == ["dataset", "steps", "SCoTS"]
+    assert block.rows == [[dataset, "1000", cell]]
+    assert str(cell).startswith("98.0 [")
 
 
 def shown_at(table: str, dataset: str) -> dict[str, dict[str, str]]:

@@ -12,10 +12,20 @@ from scots.core.errors import BadInput
 from scots.datasets.specs import REGISTERED_LIMIT, SPECS, DatasetSpec
 from scots.evaluation.results import EvalResult
 from scots.experiments.pipeline import Pipeline, Run
+from scots.experiments.published import (
+    EMBEDDING,
+    GCRL,
+    LOCOMOTION,
+    NAVIGATION,
+    NEIGHBOURS,
+    NOVELTY,
+    PLANNING,
+    REFINEMENT,
+    REPLANNING,
+    SEGMENT,
+    Published,
+)
 from scots.experiments.recipe import SEARCH, Recipe
-
-_Published = dict[str, str]
-"""Column -> what the paper prints: mean and deviation over its five seeds."""
 
 _STITCH = tuple(f"{agent}maze-{size}-stitch-v0" for agent in ("point", "ant") for size in ("medium", "large", "giant"))
 
@@ -30,7 +40,7 @@ class ResultTable:
 
     title: str
     columns: dict[str, _RecipeFor | None]  # name -> recipe for a dataset
-    published: dict[str, _Published]  # dataset -> column -> number
+    published: dict[str, Published]  # dataset -> column -> number
     pairs: int = 0  # random pairs of start and goal in place of the benchmark's tasks
     tasks: dict[int, str] = field(default_factory=dict)  # to show one by one, with what they are called
     published_tasks: tuple[int, ...] = ()  # those that the published numbers are about; none: all
@@ -111,18 +121,23 @@ def _alone(agent: str, augmenter: str | None = None, keep_recorded: bool = False
     return lambda spec: Recipe(augmenter, None, agent, overrides)
 
 
+def _segments_of(states: int) -> _RecipeFor:
+    """Segments of this many states, and as many fewer in a trajectory."""
+
+    def recipe(spec: DatasetSpec) -> Recipe:
+        stitches = round(spec.stitches * (spec.segment - 1) / (states - 1))
+        return replace(
+            _scots(spec), overrides={"augmenter.stitching.segment": states, "augmenter.stitching.stitches": stitches}
+        )
+
+    return recipe
+
+
 _SEARCH = {f"search.{name}": value for name, value in SEARCH.to_dict().items()}
 _RANKING = {"search.candidates": SEARCH.candidates}
 """The search that is left where plans have no parts to mend or bisect."""
 _BY_CLOCK = {"following.replan_every": 50, "following.replan_late": False}
 _ONCE = {"following.replan_every": 0, "following.replan_late": False}
-
-
-def _published(text: str) -> dict[str, _Published]:
-    """Lines `dataset: a±b a±b ...` under a line of column names."""
-    head, *lines = text.strip().splitlines()
-    rows = (line.split(":") for line in lines)
-    return {dataset.strip(): dict(zip(head.split(), numbers.split(), strict=True)) for dataset, numbers in rows}
 
 
 def _registered(_: DatasetSpec) -> int:
@@ -135,59 +150,13 @@ def _of_chunks(spec: DatasetSpec) -> int:
     return 2000 if spec.environment == "antmaze-giant-v0" else REGISTERED_LIMIT
 
 
-_PLANNING = _published("""
-    GCIQL QRL CRL HIQL GSC CD HD SCoTS
-    pointmaze-medium-stitch-v0: 21±9 80±12 0±1  74±6  100±0 100±0 24±3 100±0
-    pointmaze-large-stitch-v0:  31±2 84±15 0±0  13±6  100±0 100±0 17±2 100±0
-    pointmaze-giant-stitch-v0:  0±0  50±8  0±0  0±0   29±3  68±3  0±0  100±0
-    antmaze-medium-stitch-v0:   29±6 59±7  53±6 94±1  97±2  96±2  71±1 97±1
-    antmaze-large-stitch-v0:    7±2  18±2  11±2 67±5  66±2  86±2  36±2 93±1
-    antmaze-giant-stitch-v0:    0±0  0±0   0±0  2±2   20±1  65±3  0±0  87±2
-    antmaze-medium-explore-v0:  13±2 1±1   3±2  37±10 90±2  81±2  42±3 99±1
-    antmaze-large-explore-v0:   0±0  0±0   0±0  4±5   21±3  27±1  13±2 98±1
-""")
-
-_LOCOMOTION = _published("""
-    Diffuser Diffuser+SCoTS
-    hopper-medium-v2:          74.3±1.4 93.5±1.2
-    walker2d-medium-v2:        79.6±0.6 80.2±0.5
-    hopper-medium-replay-v2:   93.6±0.4 96.7±0.6
-    walker2d-medium-replay-v2: 70.6±1.6 78.5±1.9
-""")
-
-_REPLANNING = _published("""
-    CD-once CD SCoTS-once SCoTS
-    pointmaze-medium-stitch-v0: 100±0 100±0 100±0 100±0
-    pointmaze-large-stitch-v0:  100±0 100±0 100±0 100±0
-    pointmaze-giant-stitch-v0:  53±6  68±3  89±2  100±0
-    antmaze-medium-stitch-v0:   92±2  96±2  97±1  97±1
-    antmaze-large-stitch-v0:    76±2  86±2  92±2  93±1
-    antmaze-giant-stitch-v0:    27±4  65±3  84±2  87±2
-""")
-
-_GCRL = _published("""
-    GCIQL GCIQL+SynthER GCIQL+SCoTS CRL CRL+SynthER CRL+SCoTS HIQL HIQL+SynthER HIQL+SCoTS QRL
-    pointmaze-medium-stitch-v0: 21±9 30±3 79±1  0±1  0±0  46±2  74±6  77±4 82±4  80±12
-    pointmaze-large-stitch-v0:  31±2 35±4 26±2  0±0  0±0  39±2  13±6  16±3 67±1  84±15
-    pointmaze-giant-stitch-v0:  0±0  0±0  0±0   0±0  0±0  18±2  0±0   0±0  27±2  50±8
-    antmaze-medium-stitch-v0:   29±6 31±3 35±2  53±6 48±3 65±3  94±1  91±2 94±1  59±7
-    antmaze-large-stitch-v0:    7±2  3±4  7±1   11±2 12±2 19±1  67±5  65±3 91±2  18±2
-    antmaze-giant-stitch-v0:    0±0  0±0  0±0   0±0  0±0  2±1   2±2   0±0  55±5  0±0
-    antmaze-medium-explore-v0:  13±2 12±3 18±3  3±2  3±1  15±3  37±10 45±8 94±1  1±1
-    antmaze-large-explore-v0:   0±0  0±0  0±0   0±0  2±1  19±1  4±5   12±3 77±2  0±0
-""")
-_NAVIGATION = _published("""
-    HIQL HIQL+SCoTS
-    navigation-building-latent-v0: 27±7 53±4
-    navigation-building-pose-v0:   27±7 53±4
-    navigation-corridor-latent-v0: 0±0  31±5
-    navigation-corridor-pose-v0:   0±0  31±5
-""")
 _DISTANCES = {1: "3 to 5 m, as recorded", 2: "6 to 15 m", 3: "16 to 35 m", 4: "36 m and more"}
 _ALONE = ("GCIQL", "QRL", "CRL", "HIQL")
 _AUGMENTED = {"": None, "+SynthER": "synther", "+SCoTS": "scots"}
 
-_MAZES = tuple(_PLANNING)
+_MAZES = tuple(PLANNING)
+_ALSO_IN_POINT_MAZES: dict[str, Published] = {f"pointmaze-{size}-stitch-v0": {} for size in ("large", "giant")}
+"""Where the paper has ant mazes only."""
 _LONG_CHUNKS = {"planner.chunk": 32, "planner.overlap": 11, "planner.stride": 16}
 """497 states, as long as the shorter plans of HD on stitched data: what lies beyond that horizon is composed."""
 
@@ -210,7 +179,7 @@ TABLES: dict[str, ResultTable] = {
             "HD + search": _with(_SEARCH, _hd),
             "SCoTS + search": _with(_SEARCH),
         },
-        _PLANNING,
+        PLANNING,
         limits=dict.fromkeys(_ALONE, _registered) | dict.fromkeys(("GSC", "CD"), _of_chunks),
         note=f"Search draws {SEARCH.candidates} plans and keeps the cheapest by embedding and recorded support. "
         "HD and SCoTS mend and bisect it too; plans of GSC and CD are drawn as a whole and can only be ranked, each of "
@@ -246,7 +215,7 @@ TABLES: dict[str, ResultTable] = {
             "SCoTS": _with(_BY_CLOCK),
             "SCoTS, when late": _scots,
         },
-        _REPLANNING,
+        REPLANNING,
         limits=dict.fromkeys(("CD-once", "CD"), _of_chunks),
         note="The published CD plans again when it is far from its plan, not by the clock.",
         details=("failures",),
@@ -262,7 +231,7 @@ TABLES: dict[str, ResultTable] = {
             "CD, long chunks of SCoTS data": _composed("cd", "scots", _LONG_CHUNKS),
         },
         {
-            dataset: {column: _PLANNING[dataset][column] for column in ("GSC", "CD", "SCoTS")}
+            dataset: {column: PLANNING[dataset][column] for column in ("GSC", "CD", "SCoTS")}
             for dataset in ("pointmaze-giant-stitch-v0", "antmaze-large-stitch-v0")
         },
         limits=dict.fromkeys(("GSC", "CD"), _of_chunks),
@@ -282,7 +251,7 @@ TABLES: dict[str, ResultTable] = {
     "locomotion": ResultTable(
         "Normalised returns on locomotion data (the paper's appendix, on D4RL; ours on analogues collected here)",
         {"Diffuser": _diffuser(None), "Diffuser+SCoTS": _diffuser("scots")},
-        _LOCOMOTION,
+        LOCOMOTION,
     ),
     "controller_horizon": ResultTable(
         "Plan steps from one subgoal to the next, SCoTS beside CD (the paper's Figure 5, which prints no numbers)",
@@ -304,17 +273,56 @@ TABLES: dict[str, ResultTable] = {
             },
             "QRL": _alone("qrl"),
         },
-        _GCRL,
-        limits=dict.fromkeys(next(iter(_GCRL.values())), _registered),
+        GCRL,
+        limits=dict.fromkeys(next(iter(GCRL.values())), _registered),
     ),
     "navigation": ResultTable(
         "A robot with a LiDAR (the paper's appendix; ours in worlds of our own): goals farther away than any recorded "
         "episode goes, with states of latents alone, and of latents and odometry; the paper does not say which it has",
         {"HIQL": _alone("hiql"), "HIQL+SCoTS": _alone("hiql", "scots")},
-        _NAVIGATION,
+        NAVIGATION,
         tasks=_DISTANCES,
         published_tasks=(2, 3, 4),
         note="The limit of 2000 steps in the building is ours: the paper states none.",
+    ),
+    "embedding": ResultTable(
+        "Stitching in raw states or in the temporal-distance embedding (the paper's appendix)",
+        {"raw-states": _with({"augmenter.encoder": "raw"}), "SCoTS": _scots},
+        EMBEDDING,
+    ),
+    "refinement": ResultTable(
+        "Joins left as they are, or refined (the paper's appendix)",
+        {
+            "HD-unrefined": _with({"augmenter.refine": False}),
+            "HD": _scots,
+            "HIQL-unrefined": _with({"augmenter.refine": False}, _alone("hiql", "scots")),
+            "HIQL": _alone("hiql", "scots"),
+        },
+        REFINEMENT,
+        limits=dict.fromkeys(("HIQL-unrefined", "HIQL"), _registered),
+    ),
+    "novelty": ResultTable(
+        "The weight of novelty against progress (the paper's appendix); novelty of a segment against the ends of the "
+        "trajectory's segments, as in the official code, or all its states, as in the paper's text (beyond the paper)",
+        {
+            "HD": _hd,
+            **{
+                f"beta={weight}": _with({"augmenter.stitching.novelty_weight": float(weight)})
+                for weight in (0, 2, 4, 8)
+            },
+            **{f"{name} remembered": _with({"augmenter.stitching.memory": name}) for name in ("endpoints", "states")},
+        },
+        _ALSO_IN_POINT_MAZES | NOVELTY,
+    ),
+    "segment": ResultTable(
+        "States of a segment (the paper's appendix); ours are stitched to trajectories of about the same length",
+        {f"H={states}": _segments_of(states) for states in (26, 52, 104)},
+        _ALSO_IN_POINT_MAZES | SEGMENT,
+    ),
+    "neighbours": ResultTable(
+        "Nearest segments that are scored at each stitch (the paper's appendix)",
+        {f"K={count}": _with({"augmenter.stitching.candidates": count}) for count in (3, 10, 20)},
+        _ALSO_IN_POINT_MAZES | NEIGHBOURS,
     ),
     "gcrl_data": ResultTable(
         "The same with recorded episodes beside the augmented data, where SynthER's transitions are in the TD terms "

@@ -23,7 +23,7 @@ from scots.reporting.cells import rows_of
 from scots.reporting.document import Block, Commands, Document, Paragraph, Section, TableBlock, short_number
 from scots.reporting.rows import EVALUATION_KEY, PLANS_KEY, QUALITY_KEY, Row, identity, newest, read_rows
 from scots.reporting.studies import STUDIES
-from scots.reporting.success import comparison_table, result_tables
+from scots.reporting.success import comparison_table, measured, result_tables
 from scots.reporting.which_planner import advice
 
 _PROFILE: Profile = "laptop"
@@ -338,9 +338,9 @@ def results_document(folder: Path) -> Document:
 
 
 def updated_readme(readme: str, folder: Path) -> str:
-    """The README with its results table made anew from the rows."""
+    """The README with its results table made anew from the rows: what was measured of it."""
     before, rest = readme.split(_TABLE_BEGIN)
-    table = comparison_table(TABLES["planning"], _evaluation_rows(folder)).markdown()
+    table = measured(comparison_table(TABLES["planning"], _evaluation_rows(folder))).markdown()
     return "\n".join([before + _TABLE_BEGIN, table, _TABLE_END + rest.split(_TABLE_END)[1]])
 
 

@@ -89,6 +89,13 @@ def comparison_table(table: ResultTable, rows: Sequence[Row]) -> TableBlock:
     return TableBlock(["dataset", "steps", *table.columns], lines)
 
 
+def measured(block: TableBlock) -> TableBlock:
+    """The rows and columns of a comparison that have results of ours; the dataset and the step limit stay."""
+    rows = [row for row in block.rows if any(isinstance(cell, Strong) for cell in row)]
+    columns = [n for n in range(len(block.header)) if n < 2 or any(isinstance(row[n], Strong) for row in rows)]
+    return TableBlock([block.header[n] for n in columns], [[row[n] for n in columns] for row in rows], block.caption)
+
+
 def tasks_table(table: ResultTable, rows: Sequence[Row]) -> TableBlock:
     """Success by task, with the share of episodes that failed for each cause but time, at the largest step limit."""
     lines: list[list[object]] = []
