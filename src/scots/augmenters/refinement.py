@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from scots.core.config import Config
+from scots.core.config import Config, after_training
 from scots.core.errors import BadInput
 from scots.data.trajectories import Array, Normalizer, Trajectories
 from scots.models import diffusion
@@ -38,7 +38,7 @@ class StitcherConfig(Config):
     training: TrainingConfig = TrainingConfig(
         steps=1_000_000, batch_size=64, learning_rate=2e-4, weight_decay=1e-5, schedule="cosine"
     )
-    sampling: SamplingConfig = SamplingConfig()
+    sampling: SamplingConfig = after_training(SamplingConfig())
 
 
 @dataclass(frozen=True)

@@ -416,7 +416,8 @@ class StitchingJob(ShardedJob):
         if not self.config.refine:
             return None
         sizes = self.config.refinement.sizes(self.config.stitching.segment)
-        return Stitcher.load(model_folder(Stitcher, self.config.stitcher, self.recorded, self.seed, sizes))
+        config = self.config.stitcher
+        return Stitcher.load(model_folder(Stitcher, config, self.recorded, self.seed, sizes), config)
 
     def _rewards(self, recorded: dict[str, Array]) -> RewardModel | None:
         if not {"actions", "rewards"} <= set(recorded):

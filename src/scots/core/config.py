@@ -19,6 +19,17 @@ Profile = Literal["smoke", "laptop", "paper"]
 """The scale of a run: seconds (tests), minutes to an hour on two CPU cores, or the paper's own (a GPU)."""
 
 
+_AFTER_TRAINING = "after training"
+
+
+def after_training(default: Any) -> Any:
+    """A field of a model's config that only matters once the model is trained, such as how it is sampled.
+
+    It is no part of what identifies a training, so trying another value trains nothing again.
+    """
+    return dataclasses.field(default=default, metadata={_AFTER_TRAINING: True})
+
+
 @dataclass(frozen=True)
 class Config:
     """Base of every config: strict JSON both ways, checked copies by dotted path, a fingerprint of the content."""
@@ -26,6 +37,15 @@ class Config:
     def to_dict(self) -> dict[str, Any]:
         """The config as plain JSON values."""
         return {field.name: _plain(getattr(self, field.name)) for field in dataclasses.fields(self)}
+
+    def training_dict(self) -> dict[str, Any]:
+        """The same without the fields, at any depth, that only matter after training."""
+        fields = [field for field in dataclasses.fields(self) if _AFTER_TRAINING not in field.metadata]
+        values = {field.name: getattr(self, field.name) for field in fields}
+        return {
+            name: value.training_dict() if isinstance(value, Config) else _plain(value)
+            for name, value in values.items()
+        }
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Self:

@@ -272,7 +272,7 @@ class ModelStage(Stage):
     @cached_property
     def model(self) -> Model:
         """The trained model."""
-        return self._kind.load(self.folder)
+        return self._kind.load(self.folder, self._config)
 
 
 class SearchStage(Stage):
@@ -453,7 +453,7 @@ class Pipeline:
         run, settings = self.run, self.settings
         decided = [
             self.recipe.to_json(),
-            *(config.to_json() for config in (settings.following, settings.search) if config),
+            *(config.to_json() for config in (settings.planner, settings.following, settings.search) if config),
             f"{run.profile}, seed {run.seed}, {self._episodes()} episodes, limits {self.spec.step_limits}",
             *([f"{run.pairs} random pairs"] if run.pairs else []),
         ]

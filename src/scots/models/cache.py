@@ -69,8 +69,9 @@ def seconds_spent(folder: Path) -> float | None:
 
 
 def model_key(kind: type[Model], config: Config, data_key: str, seed: int, sizes: _Sizes = _NO_SIZES) -> str:
-    """The key of a model: its class, config, data and seed, and sizes that the data does not tell."""
-    return key_of(kind.training_name(), config.to_json(), data_key, str(seed), json.dumps(dict(sizes), sort_keys=True))
+    """The key of a model: its class, config for training, data and seed, and sizes that the data does not tell."""
+    settings = json.dumps(config.training_dict(), sort_keys=True, indent=1)
+    return key_of(kind.training_name(), settings, data_key, str(seed), json.dumps(dict(sizes), sort_keys=True))
 
 
 def model_folder(kind: type[Model], config: Config, data_key: str, seed: int, sizes: _Sizes = _NO_SIZES) -> Path:
@@ -88,7 +89,7 @@ def load_cached(
 ) -> _SomeModel | None:
     """The cached model of this config, trained on data of this fingerprint with this seed, or None."""
     folder = model_folder(kind, config, fingerprint, seed, sizes)
-    return kind.load(folder) if is_trained(folder) else None
+    return kind.load(folder, config) if is_trained(folder) else None
 
 
 def load_or_train(
@@ -99,7 +100,7 @@ def load_or_train(
     with nullcontext() if is_trained(folder) else locked(folder):
         if is_trained(folder):
             console.print(f"{label}: cached in {folder}", soft_wrap=True)
-            return kind.load(folder)
+            return kind.load(folder, config)
         with record_time(folder):
             return train(kind, config, data, seed, folder, label, sizes=sizes)
 
@@ -132,11 +133,20 @@ def train(
                     f"{folder}: holds a {kind.__name__} trained with other settings, data or seed; --force replaces it"
                 )
             console.print(f"{label}: already trained, in {folder}", soft_wrap=True)
-            return finished
+            return finished if finished.config == config else _resaved(finished, model)
         if kind.learns:
             fit(model, data, seed=seed, folder=folder, label=label, limits=limits)
         else:
             model.eval().save(folder)
+    return model
+
+
+def _resaved(finished: _SomeModel, asked: Model) -> _SomeModel:
+    """The finished model in its folder with other settings of what it does after training."""
+    assert finished.folder is not None
+    model = finished.load(finished.folder, asked.config)
+    model.profile, model.changes = asked.profile, asked.changes
+    model.save(finished.folder)
     return model
 
 

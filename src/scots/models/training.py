@@ -182,8 +182,11 @@ class Model(nn.Module, ABC):
         self.folder = folder
 
     @classmethod
-    def load(cls, folder: Path) -> Self:
-        """Rebuild a saved model; anything missing or of the wrong shape is named."""
+    def load(cls, folder: Path, config: Config | None = None) -> Self:
+        """Rebuild a saved model; anything missing or of the wrong shape is named.
+
+        A `config` that is given takes the place of the saved one; both must describe the same training.
+        """
         weights = folder / "model.safetensors"
         try:
             text = read_description(folder)
@@ -195,7 +198,9 @@ class Model(nn.Module, ABC):
             header, tensors = _read(weights)
             too_large = f"{folder}: config.json describes a larger network than model.safetensors holds; train it again"
             with parameter_limit(sum(tensor.numel() for tensor in tensors.values()), too_large):
-                model = cls(cls.config_class.from_dict(description["config"]), description["sizes"])
+                model = cls(
+                    _acting_config(cls.config_class.from_dict(description["config"]), config), description["sizes"]
+                )
             model.meta = Meta.from_dict(description["data"])
             model.data_fingerprint = description["data_fingerprint"]
             model.seed, model.stopped_at = description["seed"], description.get("stopped_at")
@@ -208,6 +213,12 @@ class Model(nn.Module, ABC):
             raise BadInput(f"{folder}: not a usable {cls.__name__} ({reason}); train it again") from error
         model.folder = folder
         return model.eval()
+
+
+def _acting_config(saved: Config, config: Config | None) -> Config:
+    if config is not None and config.training_dict() != saved.training_dict():
+        raise ValueError("it was trained with other settings")
+    return config or saved
 
 
 _LOADING_ERRORS = (OSError, KeyError, TypeError, AttributeError, ValueError, SafetensorError, RuntimeError, MemoryError)
@@ -412,7 +423,7 @@ def _stop_signals() -> Iterator[list[int]]:
 
 def identity(model: Model) -> str:
     """Everything that decides what a training run ends in: class, config, sizes, data and seed, as JSON."""
-    parts = [model.training_name(), model.config.to_dict(), model.sizes, model.data_fingerprint, model.seed]
+    parts = [model.training_name(), model.config.training_dict(), model.sizes, model.data_fingerprint, model.seed]
     parts += [] if model.stopped_at is None else [model.stopped_at]
     return json.dumps(parts, sort_keys=True)
 

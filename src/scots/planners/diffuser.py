@@ -11,14 +11,14 @@ state.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from scots.core.config import Config, Profile, Seeds
+from scots.core.config import Config, Profile, Seeds, after_training
 from scots.core.errors import BadInput
 from scots.data.trajectories import Array, Normalizer, Trajectories
 from scots.datasets.specs import DatasetSpec
@@ -63,7 +63,7 @@ class DiffuserConfig(Config):
     prediction: Prediction = "x0"
     relative: bool = False  # the network puts out how states differ from the present one
     bypass: bool = False  # of the last norm of the network, see TemporalUnet
-    guidance: GuidanceConfig = field(default_factory=GuidanceConfig)
+    guidance: GuidanceConfig = after_training(GuidanceConfig())
     training: TrainingConfig = TrainingConfig(steps=1_000_000, batch_size=64, learning_rate=2e-4)
 
     def __post_init__(self) -> None:

@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from scots.core.config import Config, Profile
+from scots.core.config import Config, Profile, after_training
 from scots.core.errors import BadInput
 from scots.data.trajectories import Array, Normalizer, Trajectories
 from scots.datasets.specs import DatasetSpec
@@ -48,7 +48,7 @@ class LevelConfig(Config):
     frequencies: int = 0  # of Fourier features of each token's position and of both endpoints; 0: none
     endpoint_width: int = 0  # of an MLP of both endpoints that conditions every layer; 0: none
     batch_share: float = 1.0  # windows per batch, as a share of the batch size
-    sampling: SamplingConfig = SamplingConfig()
+    sampling: SamplingConfig = after_training(SamplingConfig())
 
 
 @dataclass(frozen=True)
