@@ -10,12 +10,15 @@
 - renoised t: whole segments, but the solver starts from the recorded segment, noised to time t
 - held m: whole segments, but recorded states stay from the m-th after the join on; the network is not trained for it
 - local m, context c: m states around the join are made by a network that was trained on such windows
+- checked: windows that leave the data are drawn again, up to three times, and stay as recorded after that
+- n calls: the variant of profile `laptop` with n calls of the network for every window in place of its own number
 
 Unrefined trajectories are also stitched without a shortlist by posture, which shows what it costs in coverage: cells is
 the median number of distinct cells of a maze, or of a grid, that a trajectory visits.
 
 All networks have the same size and training. Dynamic MSE is the median by steps after the join: at the join, and the
-average of all places of a segment. Off the data is the share of the made states that lie off the recorded ones.
+average of all places of a segment. Off the data is the share of the made states that lie off the recorded ones. Fine
+cells are those of the report (docs/report.md), at equal numbers of states.
 """
 
 import argparse
@@ -54,13 +57,24 @@ from scots.envs.maze import maze_of
 from scots.models import diffusion
 from scots.models.cache import load_or_train
 from scots.reporting.dynamics import measure_dynamics
-from scots.reporting.metrics import grid_cells, maze_cells
+from scots.reporting.fidelity import measure_motion
+from scots.reporting.lineage import measure_kept
+from scots.reporting.metrics import (
+    Cells,
+    grid_cells,
+    maze_cells,
+    measure_clearance,
+    measure_equal_coverage,
+    measure_visits,
+)
+from scots.reporting.quality import FINE_PARTS
 
 SEED = 0
 FADE = 8  # states over which the gap at a join fades
 RENOISED = (0.05, 0.2, 0.5)
 HELD = (5, 7, 9)
 LOCAL = ((5, 3), (7, 1), (7, 3))  # states made, and context
+CALLS = (3, 4, 6, 8, 10)  # of the network, for every window
 
 Repair = Callable[[Array, Array, int], tuple[Array, Array]]
 """States (T, O) and source rows (T,) of a trajectory, and its number -> repaired states and which were made (T,)."""
@@ -82,42 +96,74 @@ class Study:
         found = [repair(self.data.observations[own], own, number) for number, own in enumerate(self.rows)]
         seconds = time.process_time() - begin
         states, made = (np.stack([part[n] for part in found]) for n in (0, 1))
-        row = {
+        aug = self._augmented(states, made, keep_actions)
+        return {
             "made": float((made > 0).mean()),
             "off_data": _share(~self.manifold.is_on(states[made > 0])),
-            "states_per_second": round(self.rows.size / max(seconds, 1e-9)),
-            "cells": self.cells_per_trajectory(),
+            "states_per_second": round(self.rows.size / seconds) if made.any() else None,
+            "cells": measure_visits(aug, self._cells()).per_trajectory.median,
+            "fine_cells": measure_equal_coverage(self.data, aug, self._cells(FINE_PARTS), self._rng()).augmented,
+            **self._fidelity(aug),
+            **self._streets(states, made),
+            **self._dynamics(aug),
         }
-        if self.data.meta.columns == streets.META.columns:
-            off = ~streets.Streets().on_street(states.reshape(-1, states.shape[2])[:, :2])
-            row |= {"off_street": _share(off), "off_street_made": _share(off[(made > 0).ravel()])}
-        return row | self._dynamics(states, made, keep_actions)
 
-    def cells_per_trajectory(self) -> float:
-        """Median over the trajectories, which repairs do not change."""
-        columns, maze = self.data.meta.position, maze_of(self.data.meta)
-        cells = maze_cells(maze, columns) if maze else grid_cells(self.data, columns)
-        return float(np.median([len(np.unique(cells.number_of(self.data.observations[own]))) for own in self.rows]))
-
-    def _dynamics(self, states: Array, made: Array, keep_actions: bool) -> dict[str, float]:
-        if self.inverse is None:
-            return {}
-        actions = [
-            label_actions(*parts, self.data.actions, self.inverse, keep_actions)
-            for parts in zip(states, self.rows, made > 0, strict=True)
-        ]
-        flat = {"observations": states, "actions": np.stack(actions), "source": self.rows, "generated": made}
-        aug = Trajectories(
+    def _augmented(self, states: Array, made: Array, keep_actions: bool) -> Trajectories:
+        """The repaired trajectories (B, T, O) with their lineage, and labelled if the data has actions."""
+        flat = {"observations": states, "source": self.rows, "generated": made}
+        if self.inverse is not None:
+            flat["actions"] = np.stack(
+                [
+                    label_actions(*parts, self.data.actions, self.inverse, keep_actions)
+                    for parts in zip(states, self.rows, made > 0, strict=True)
+                ]
+            )
+        return Trajectories(
             offsets=offsets_from_lengths([states.shape[1]] * len(states)),
             meta=self.data.meta,
             **{name: values.reshape(-1, *values.shape[2:]) for name, values in flat.items()},
         )
-        rng, segment = np.random.default_rng(SEED), self.config.stitching.segment
-        found = measure_dynamics(self.data, aug, self.inverse, (1000, 300), rng, segment)
+
+    def _cells(self, parts: int = 1) -> Cells:
+        columns, maze = self.data.meta.position, maze_of(self.data.meta)
+        return maze_cells(maze, columns, parts) if maze else grid_cells(self.data, columns, parts)
+
+    def _fidelity(self, aug: Trajectories) -> dict[str, Any]:
+        """What was kept as recorded, step lengths, and distances from walls."""
+        kept = measure_kept(self.data, aug, self.config.stitching.segment)
+        motion = measure_motion(self.data, aug, 100_000, self._rng())
+        assert kept is not None
+        assert motion is not None
+        row = {"kept_actions": kept.actions, "own_continuation": kept.own_continuation, "gap": kept.refined_gap}
+        row["step_lengths"] = motion.step_length.wasserstein
+        if maze := maze_of(self.data.meta):
+            row["nearer_to_walls"] = measure_clearance(self.data, aug, maze).nearer_than_any
+        return row
+
+    def _streets(self, states: Array, made: Array) -> dict[str, float]:
+        if self.data.meta.columns != streets.META.columns:
+            return {}
+        off = ~streets.Streets().on_street(states.reshape(-1, states.shape[2])[:, :2])
+        return {"off_street": _share(off), "off_street_made": _share(off[(made > 0).ravel()])}
+
+    def _dynamics(self, aug: Trajectories) -> dict[str, Any]:
+        if self.inverse is None:
+            return {}
+        segment = self.config.stitching.segment
+        found = measure_dynamics(self.data, aug, self.inverse, (1000, 300), self._rng(), segment)
         if found is None:
             return {}
         places = list(found.places)
-        return {"join": places[0], "average": float(np.mean(places)), "places": [round(place, 3) for place in places]}
+        return {
+            "join": places[0],
+            "average": float(np.mean(places)),
+            "places": [float(f"{place:.3g}") for place in places],
+        }
+
+    @staticmethod
+    def _rng() -> np.random.Generator:
+        """Every variant is measured on the same samples."""
+        return np.random.default_rng(SEED)
 
 
 def _share(flags: Array) -> float:
@@ -157,8 +203,8 @@ def fade(states: Array, rows: Array, number: int, observations: Array) -> tuple[
     return faded, made
 
 
-def generated(study: Study, refinement: RefinementConfig) -> Repair:
-    stitcher, quaternions = train_stitcher(study, refinement), study.data.meta.quaternions
+def generated(study: Study, refinement: RefinementConfig, calls: int | None = None) -> Repair:
+    stitcher, quaternions = train_stitcher(study, refinement, calls), study.data.meta.quaternions
 
     def repair(states: Array, rows: Array, number: int) -> tuple[Array, Array]:
         noise = torch.Generator().manual_seed(number)
@@ -213,9 +259,11 @@ def resolve(
     return sequence
 
 
-def train_stitcher(study: Study, refinement: RefinementConfig) -> Stitcher:
+def train_stitcher(study: Study, refinement: RefinementConfig, calls: int | None = None) -> Stitcher:
+    """The stitcher of windows of this size, trained once however often it is called when it refines."""
     sizes, label = refinement.sizes(study.config.stitching.segment), "stitcher of {tokens}"
     config = study.config.stitcher
+    config = replace(config, sampling=replace(config.sampling, steps=calls or config.sampling.steps))
     return load_or_train(Stitcher, config, study.data, SEED, label.format(**sizes), sizes).eval()
 
 
@@ -237,6 +285,9 @@ def variants(study: Study) -> dict[str, tuple[Repair, bool]]:
             refinement = RefinementConfig(count, context, draws, keep_actions=True)
             label = f"local {count}, context {context}{', checked' if draws else ''}"
             found[label] = (generated(study, refinement), True)
+    own = study.config.refinement
+    for calls in CALLS:
+        found[f"local {own.generated}, checked, {calls} calls"] = (generated(study, own, calls), True)
     return found
 
 

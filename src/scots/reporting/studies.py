@@ -64,19 +64,27 @@ _JOINS = Study(
         "dataset": _text("dataset"),
         "variant": lambda row: row["variant"] + ("" if row["shortlist"] else ", no shortlist"),
         "cells per trajectory": _text("cells", "{:.0f}"),
+        "fine cells": _share("fine_cells"),
         "Dynamic MSE at joins": _number("join"),
         "over all places": _number("average"),
         "states made": _share("made"),
+        "recorded actions kept": _share("kept_actions"),
         "made states off the data": _share("off_data"),
+        "nearer to walls": _share("nearer_to_walls", 2),
+        "step lengths": _share("step_lengths"),
         "off the streets": _share("off_street", 2),
         "made states off the streets": _share("off_street_made", 2),
         "states/s": _text("states_per_second", "{:,}"),
         "commit": lambda row: row["commit"][:7],
     },
     note="""The same stitched trajectories, repaired by networks of one size and training. Dynamic MSE is the median
-        by place in a segment: at the join, and the average of all places. benchmarks/joins.py says what the variants
-        are; profile `laptop` uses a local one with a check. The shortlist by posture chooses among the 100 nearest
-        segments; without it the nearest are scored.""",
+        by place in a segment: at the join, and the average of all places. Fine cells are visited at equal numbers of
+        states; nearer to walls are states that are nearer than any recorded one; step lengths say how far they would
+        have to be moved, in recorded medians. Whole: all states of a segment are made, as in the paper. Held m:
+        recorded states stay from the m-th after the join on. Local m: a network of short windows makes m states around
+        the join; checked: not where they would leave the data. Profile `laptop` uses local 5 for positions and local 7
+        for bodies, both with context 3 and checked. The shortlist by posture chooses among the 100 nearest segments;
+        without it the nearest are scored.""",
 )
 
 _STREETS = Study(
