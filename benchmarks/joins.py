@@ -1,6 +1,6 @@
 """Ways to repair joins, measured against each other on the same stitched trajectories of a dataset.
 
-    python benchmarks/joins.py antmaze-medium-stitch-v0 [--keep results/joins.jsonl]
+    python benchmarks/joins.py antmaze-medium-stitch-v0 [--steps 6000] [--keep results/joins.jsonl]
     python benchmarks/joins.py --streets        # street tracks, made here, scored by their map
     python benchmarks/joins.py --smoke          # the toy at a tiny size, only to see that it runs
 
@@ -291,12 +291,23 @@ def variants(study: Study) -> dict[str, tuple[Repair, bool]]:
     return found
 
 
-def run(data: Trajectories, name: str, config: ScotsConfig, trajectories: int, keep: Path | None) -> None:
+def run(
+    data: Trajectories,
+    name: str,
+    config: ScotsConfig,
+    trajectories: int,
+    keep: Path | None = None,
+    steps: int | None = None,
+) -> None:
+    """Print a row for every variant; `steps` trains the networks for as many, and not for those of the config."""
+    if steps is not None:
+        config = config.replace_at("stitcher.training.steps", steps)
     study, stitching = prepare_study(data, config, trajectories), config.stitching
 
     def keep_row(own: Study, shortlist: int | None, label: str, repair: Repair, keep_actions: bool) -> None:
         measured = own.measure(repair, keep_actions=keep_actions)
-        row = {"dataset": name, "shortlist": shortlist, "variant": label, "trajectories": trajectories, **measured}
+        row = {"dataset": name, "shortlist": shortlist, "variant": label, "trajectories": trajectories}
+        row |= {"steps": steps, **measured}
         row |= {"commit": code_version(), "date": now()}
         print(json.dumps(row), flush=True)
         if keep:
@@ -314,6 +325,7 @@ def main() -> None:
     parser.add_argument("dataset", nargs="?", default=toy.ID)
     parser.add_argument("--trajectories", type=int, default=40)
     parser.add_argument("--streets", action="store_true", help="street tracks, made here")
+    parser.add_argument("--steps", type=int, help="of training, for every network (default: those of profile laptop)")
     parser.add_argument("--keep", type=Path, help="file to append the rows to")
     parser.add_argument("--smoke", action="store_true", help="the toy at a tiny size, only to see that it runs")
     options = parser.parse_args()
@@ -322,11 +334,12 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as home:
             os.environ["SCOTS_HOME"] = home
             data = toy.make(50)
-            run(data, toy.ID, AUGMENTERS["scots"].configure(spec_of(data), "smoke"), 2, None)
+            run(data, toy.ID, AUGMENTERS["scots"].configure(spec_of(data), "smoke"), 2)
         return
     data = streets.make(irregular=False) if options.streets else load(options.dataset)
     name = "street tracks" if options.streets else options.dataset
-    run(data, name, AUGMENTERS["scots"].configure(spec_of(data), "laptop"), options.trajectories, options.keep)
+    config = AUGMENTERS["scots"].configure(spec_of(data), "laptop")
+    run(data, name, config, options.trajectories, options.keep, options.steps)
 
 
 if __name__ == "__main__":

@@ -52,17 +52,19 @@ def _number(field: str) -> _Cell:
 
 def _joins_command(row: Row) -> str:
     data = "--streets" if row["dataset"] == "street tracks" else row["dataset"]
-    return f"python benchmarks/joins.py {data} --keep results/joins.jsonl"
+    steps = f" --steps {row['steps']}" if row.get("steps") else ""
+    return f"python benchmarks/joins.py {data}{steps} --keep results/joins.jsonl"
 
 
 _JOINS = Study(
     title="Ways to repair joins",
     file="joins.jsonl",
-    key=("dataset", "shortlist", "variant"),
+    key=("dataset", "shortlist", "variant", "steps"),
     command=_joins_command,
     columns={
         "dataset": _text("dataset"),
         "variant": lambda row: row["variant"] + ("" if row["shortlist"] else ", no shortlist"),
+        "training steps": _text("steps", "{:,}"),
         "cells per trajectory": _text("cells", "{:.0f}"),
         "fine cells": _share("fine_cells"),
         "Dynamic MSE at joins": _number("join"),
@@ -77,7 +79,8 @@ _JOINS = Study(
         "states/s": _text("states_per_second", "{:,}"),
         "commit": lambda row: row["commit"][:7],
     },
-    note="""The same stitched trajectories, repaired by networks of one size and training. Dynamic MSE is the median
+    note="""The same stitched trajectories, repaired by networks of one size and training, as many steps as at profile
+        `laptop` unless the table says how many. Dynamic MSE is the median
         by place in a segment: at the join, and the average of all places. Fine cells are visited at equal numbers of
         states; nearer to walls are states that are nearer than any recorded one; step lengths say how far they would
         have to be moved, in recorded medians. Whole: all states of a segment are made, as in the paper. Held m:
