@@ -116,6 +116,17 @@ def captured(config: ChunkConfig, count: int, answer: Callable[..., Tensor]) -> 
     return loss.item(), given_, model.scale(batch["chunk"])
 
 
+def test_chunks_that_only_wait_are_told_an_overlap_where_others_are_told_a_start():
+    waiting = replace(CONFIG, early_arrival=1.0, front_padding=0)
+    _, (_, _, _, _, has_overlap, is_end), clean = captured(waiting, 4000, lambda chunk, *_: chunk)
+    waits = planner(config=waiting).batch(DATA, 4000, np.random.default_rng(0))["only_waits"]
+    assert waits.float().mean().item() == pytest.approx(9 / 15, abs=0.03)
+    assert (clean[waits] == clean[waits, :1]).all()
+    assert not is_end[waits, 0].any()
+    shares = torch.stack([side[waits].float().mean(dim=0) for side in (has_overlap, is_end)])
+    torch.testing.assert_close(shares, torch.tensor([[0.8, 0.4], [0.0, 0.4]]), rtol=0, atol=0.03)
+
+
 def test_each_side_is_told_an_overlap_an_end_or_nothing():
     _, (chunk, time, overlaps, times, has_overlap, is_end), clean = captured(CONFIG, 4000, lambda chunk, *_: chunk)
     assert not (has_overlap & is_end).any()
@@ -189,6 +200,7 @@ def test_the_published_settings_are_those_of_profile_paper(kind: type[ChunkPlann
     laptop = kind.configure(spec, spec.episode_states, "laptop")
     assert (laptop.chunks, laptop.chunk * laptop.stride, laptop.overlap * laptop.stride) == (None, 160, 56)
     assert (laptop.steps_per_distance, laptop.early_arrival, laptop.sampling.temperature) == (2.5, 0.5, 0.5)
+    assert laptop.front_padding == 0
 
 
 def test_the_published_training_and_sampling_are_the_defaults():

@@ -251,7 +251,7 @@ class ChunkPlanner(PlannerModel):
         steps = last[:, None] - config.stride * np.arange(config.chunk)[::-1]
         rows = data.offsets[episodes][:, None] + np.clip(steps, 0, data.lengths[episodes][:, None] - 1)
         windows, arrived = torch.from_numpy(data.positions[rows]), torch.from_numpy(self._draw_arrival(size, rng))
-        return {"chunk": diffusion.hold_after(windows, arrived)}
+        return {"chunk": diffusion.hold_after(windows, arrived), "only_waits": arrived == 0}
 
     def _draw_arrival(self, size: int, rng: np.random.Generator) -> Array:
         """The position from which on each of B windows waits; the last one if it does not arrive early.
@@ -263,7 +263,11 @@ class ChunkPlanner(PlannerModel):
         return np.maximum(diffusion.draw_last(2 * length, self.config.early_arrival, size, rng) - length, 0)
 
     def loss(self, batch: Batch, generator: torch.Generator) -> tuple[Tensor, dict[str, Tensor]]:
-        """The denoising error of chunks that are told an end, an overlap or nothing, on either side by chance."""
+        """The denoising error of chunks that are told an end, an overlap or nothing, on either side by chance.
+
+        A chunk that only waits is never told a start: no plan begins by waiting at its goal, and one that learned to
+        would not leave.
+        """
         config: ChunkConfig = self.config
         clean = self.scale(batch["chunk"])
         time = diffusion.draw_times(len(clean), generator, config.time_density).to(clean.device)
@@ -271,6 +275,9 @@ class ChunkPlanner(PlannerModel):
         told = torch.rand(len(clean), 2, generator=generator).to(clean.device)
         has_overlap = (told >= config.unconditioned) & (told < (1 + config.unconditioned) / 2)
         is_inpainted = told >= (1 + config.unconditioned) / 2
+        starts_waiting = is_inpainted[:, 0] & batch["only_waits"]
+        has_overlap[:, 0] |= starts_waiting
+        is_inpainted[:, 0] &= ~starts_waiting
         mask = torch.zeros(*clean.shape[:2], 1, dtype=torch.bool, device=clean.device)
         mask[:, [0, -1], 0] = is_inpainted
         noisy = torch.where(mask, clean, diffusion.noised(clean, time, noise, config.schedule))
@@ -488,6 +495,7 @@ SCALES: dict[Profile, dict[str, Any]] = {
         "prediction": "v",
         "time_density": "data",
         "lag": 0.25,  # more than between any two calls of the solver
+        "front_padding": 0,  # a plan that waits before it leaves is late
         "early_arrival": 0.5,
         "guidance": 1.0,
         "candidates": 4,

@@ -11,8 +11,6 @@ import torch
 from scots.models.diffusion import SolverStep
 from scots.planners.chunks import Canvas, ChunkPlanner
 
-_FEWEST_CHUNKS = 3  # whose overlaps are averaged, as published with CD
-
 
 class GenerativeSkillChaining(ChunkPlanner):
     """Plans of chunks whose overlaps are averaged while they are denoised."""
@@ -26,10 +24,9 @@ class GenerativeSkillChaining(ChunkPlanner):
 
 
 def average_overlaps(canvas: Canvas, overlap: int) -> None:
-    """Write the mean of every two noisy overlaps to both, in plans of three or more chunks."""
+    """Write the mean of every two noisy overlaps to both."""
     joins = torch.arange(1, canvas.chunks.shape[1], device=canvas.counts.device)
-    is_join = (joins < canvas.counts[:, None]) & (canvas.counts >= _FEWEST_CHUNKS)[:, None]
-    plans, before = torch.nonzero(is_join, as_tuple=True)
+    plans, before = torch.nonzero(joins < canvas.counts[:, None], as_tuple=True)
     mean = (canvas.chunks[plans, before, -overlap:] + canvas.chunks[plans, before + 1, :overlap]) / 2
     canvas.chunks[plans, before, -overlap:] = mean
     canvas.chunks[plans, before + 1, :overlap] = mean
