@@ -235,6 +235,19 @@ def test_a_faulty_plan_is_bisected():
     np.testing.assert_allclose(Lanes().encode(middle[None]), (2 + 46.5) / 2, atol=1)
 
 
+def test_a_joined_plan_is_longer_where_its_halves_need_it():
+    """Seven positions reach no farther than the end of the wall: there are twice as many, all filled in."""
+    short = Straight()
+    short.tokens = 7
+    planner = search(short, Even(9, 1), bisect=True)
+    (plan,) = planner.plan(np.array([[2, 0.75]]), np.array([[2, 8.75]]), [0])
+    assert len(plan.positions) > 1.5 * (6 * STRIDE + 1)
+    np.testing.assert_array_equal(plan.positions[-1], [2, 8.75])
+    planner.fill_in([plan], [0], [len(plan.positions)])
+    assert np.isfinite(plan.positions).all()
+    assert np.linalg.norm(np.diff(plan.positions, axis=0), axis=1).max() < 0.6
+
+
 def test_without_bisection_a_faulty_plan_stays():
     ends = np.array([[[2, 0.75], [2, 8.75]]], dtype=np.float32)
     straight = Straight()
@@ -356,33 +369,27 @@ def test_a_window_stays_as_it_is_if_nothing_cheaper_is_drawn():
 # ------------------------------------------------------------------------------------------------------------ joining
 
 
-def skip_steps(positions: Array) -> Array:
-    latents = Lanes().encode(positions)
-    return Lanes().distance(latents[:-2], latents[2:])
-
-
 def test_halves_are_joined_without_their_waits():
     first = np.array([[0, 0], [4, 0], [4, 0], [8, 0], [8, 0], [8, 0]], dtype=np.float32)
     second = np.array([[8, 0], [8, 4], [8, 4.1], [8, 4.1], [8, 4.1], [8, 4.1]], dtype=np.float32)
     joined = [[0, 0], [4, 0], [8, 0], [8, 4.1], [8, 4.1], [8, 4.1]]
-    np.testing.assert_allclose(concatenate(first, second, skip_steps), joined, atol=1e-6)
+    np.testing.assert_allclose(concatenate(first, second), joined, atol=1e-6)
 
 
-def test_what_is_too_long_drops_the_positions_it_needs_least():
-    """There and back in the first lane is not needed, while a position on the way round the wall is."""
-    first = np.array([[12, 0.25], [16, 0.25], [12.5, 0.25], [17, 0.25], [20.25, 0.25]], dtype=np.float32)
-    second = np.array([[20.25, 0.25], [20.25, 8.25], [16, 8.25], [16, 8.25], [16, 8.25]], dtype=np.float32)
-    joined = concatenate(first, second, skip_steps)
-    np.testing.assert_array_equal(joined, [first[0], first[3], *second[:3]])
+def test_joined_halves_are_as_long_as_they_have_to_be():
+    """Nothing is dropped, so that no position is farther from the next than in the half that it comes from."""
+    first = np.array([[0, 0], [4, 0], [8, 0], [12, 0]], dtype=np.float32)
+    second = np.array([[12, 0], [12, 4], [12, 8], [12, 8]], dtype=np.float32)
+    np.testing.assert_array_equal(concatenate(first, second), [*first, *second[1:3]])
 
 
 def test_joined_halves_begin_and_end_where_they_should():
     """Even if they wait where they begin, or all the time."""
     first = np.array([[12, 0.25], [12.1, 0.25], [14, 0.25], [16, 0.25]], dtype=np.float32)
     second = np.array([[16, 0.25], [16, 0.25], [18, 0.25], [18, 0.25]], dtype=np.float32)
-    np.testing.assert_array_equal(concatenate(first, second, skip_steps)[[0, -1]], [first[0], second[-1]])
+    np.testing.assert_array_equal(concatenate(first, second)[[0, -1]], [first[0], second[-1]])
     still = np.zeros_like(first)
-    np.testing.assert_array_equal(concatenate(still, still + 7, skip_steps), [[0, 0], [7, 7], [7, 7], [7, 7]])
+    np.testing.assert_array_equal(concatenate(still, still + 7), [[0, 0], [7, 7], [7, 7], [7, 7]])
 
 
 def test_a_search_is_off_unless_something_is_asked_for():

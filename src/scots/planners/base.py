@@ -106,9 +106,9 @@ class CoarseToFine:
             plans.append(Plan(positions, seed))
         return plans
 
-    def _outline(self, ends: Array, rng: Rngs) -> Array:
-        """The coarsest positions (B, N, P) between starts and goals (B, 2, P)."""
-        return self.bridges[0].draw(ends, rng)
+    def _outline(self, ends: Array, rng: Rngs) -> list[Array]:
+        """The coarsest positions (N, P) from each start to its goal (B, 2, P)."""
+        return list(self.bridges[0].draw(ends, rng))
 
     def fill_in(self, plans: Sequence[Plan], first: Sequence[int], last: Sequence[int]) -> None:
         """Fill in the gaps of each plan that lie between two of its steps, level by level."""

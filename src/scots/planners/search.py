@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -167,22 +167,26 @@ class PlanSearch(CoarseToFine):
         """The rating of each plan by its waypoints."""
         return self._cost.rate(plans, self._spacing)
 
-    def _outline(self, ends: Array, rng: Rngs) -> Array:
-        """All waypoints (B, W, P) between starts and goals (B, 2, P)."""
+    def _outline(self, ends: Array, rng: Rngs) -> list[Array]:
+        """All waypoints (W, P) from each start to its goal (B, 2, P); of joined plans there are more than of others."""
         return self._search(ends, rng, _BISECTIONS if self._config.bisect else 0)
 
-    def _search(self, ends: Array, rng: Rngs, bisections: int) -> Array:
-        """Waypoints (B, W, P), drawn as a whole or, where that is faulty, in two halves."""
-        waypoints = self._mended(self._drawn(ends, rng), rng)
+    def _search(self, ends: Array, rng: Rngs, bisections: int) -> list[Array]:
+        """Waypoints between ends (B, 2, P), drawn as a whole or, where that is faulty, in two halves."""
+        waypoints = self._mended(list(self._drawn(ends, rng)), rng)
         if not bisections:
             return waypoints
-        costs, least = self._cost.cost(waypoints, self._spacing), LENGTH_COST * self._cost.steps(ends)[:, 0]
-        (hard,) = np.nonzero(costs - least > _FAULTY * self._spacing * (waypoints.shape[1] - 1))
+        costs, least = self._costs(waypoints), LENGTH_COST * self._cost.steps(ends)[:, 0]
+        (hard,) = np.nonzero(costs - least > _FAULTY * self._spacing * (len(waypoints[0]) - 1))
         if len(hard):
             bisected = self._bisected(ends[hard], [rng[n] for n in hard.tolist()], bisections - 1)
-            better = self._cost.cost(bisected, self._spacing) < costs[hard]
-            waypoints[hard[better]] = bisected[better]
+            for n, own, cost in zip(hard.tolist(), bisected, self._costs(bisected), strict=True):
+                waypoints[n] = own if cost < costs[n] else waypoints[n]
         return waypoints
+
+    def _costs(self, waypoints: Sequence[Array]) -> Array:
+        """The cost of each of these sequences (W, P), whose lengths may differ."""
+        return np.array([self._cost.cost(own[None], self._spacing)[0] for own in waypoints])
 
     def _drawn(self, ends: Array, rng: Rngs) -> Array:
         """Waypoints (B, W, P) by all coarse bridges, each in the gaps of the one before."""
@@ -196,35 +200,32 @@ class PlanSearch(CoarseToFine):
             waypoints = np.concatenate([inner, waypoints[:, -1:]], axis=1)
         return waypoints
 
-    def _mended(self, waypoints: Array, rng: Rngs) -> Array:
-        """Waypoints (B, W, P) with faulty windows drawn again by the last coarse bridge, where that is cheaper."""
+    def _mended(self, waypoints: Sequence[Array], rng: Rngs) -> list[Array]:
+        """Sequences (W, P) with faulty windows drawn again by the last coarse bridge, where that is cheaper."""
         level = self._levels[-1]
         if not self._config.mend or len(self._levels) == 1:  # a single bridge would draw the whole plan again
-            return waypoints
-        waypoints = waypoints.copy()
+            return list(waypoints)
+        waypoints = [own.copy() for own in waypoints]
         for first in (level.tokens // 2, 0):  # half a window on, other positions are held
-            windows = _windows(waypoints, first, level.tokens)
-            faults = self._cost.faults(windows.reshape(-1, *windows.shape[2:]), self._spacing)
-            rows, numbers = np.nonzero(faults.reshape(windows.shape[:2]))
-            if len(rows):
-                present, streams = windows[rows, numbers], [rng[row].spawn(1)[0] for row in rows.tolist()]
-                windows[rows, numbers] = level.cheapest(present[:, [0, -1]], streams, present)
+            views = [_windows(own, first, level.tokens) for own in waypoints]
+            owners = np.repeat(np.arange(len(views)), [len(view) for view in views])
+            windows = np.concatenate(views)
+            (faulty,) = np.nonzero(self._cost.faults(windows, self._spacing))
+            if len(faulty):
+                present, streams = windows[faulty], [rng[row].spawn(1)[0] for row in owners[faulty].tolist()]
+                windows[faulty] = level.cheapest(present[:, [0, -1]], streams, present)
+                for number, view in enumerate(views):
+                    view[:] = windows[owners == number]
         return waypoints
 
-    def _bisected(self, ends: Array, rng: Rngs, bisections: int) -> Array:
-        """Waypoints (B, W, P) through a recorded position halfway."""
+    def _bisected(self, ends: Array, rng: Rngs, bisections: int) -> list[Array]:
+        """Waypoints through a recorded position halfway."""
         middle = self._landmarks.halfway(ends)
         halves = [
             self._search(np.stack(half, axis=1), rng, bisections)
             for half in ((ends[:, 0], middle), (middle, ends[:, 1]))
         ]
-        joined = [concatenate(first, second, self._steps) for first, second in zip(*halves, strict=True)]
-        return self._mended(np.stack(joined), rng)
-
-    def _steps(self, positions: Array) -> Array:
-        """Steps from each position (N, P) to the one after the next (N - 2,)."""
-        latents = self._cost.encoder.encode(positions)
-        return self._cost.encoder.distance(latents[:-2], latents[2:])
+        return self._mended([concatenate(first, second) for first, second in zip(*halves, strict=True)], rng)
 
 
 class WholePlanSearch:
@@ -259,15 +260,14 @@ class WholePlanSearch:
         return self._cost.rate(plans, spacing=1)
 
 
-def concatenate(first: Array, second: Array, steps: Callable[[Array], Array]) -> Array:
-    """Two sequences (T, P) as one of the same length, without their waits; time that is left is spent at the end.
+def concatenate(first: Array, second: Array) -> Array:
+    """Two sequences (T, P) as one without their waits, as long as it has to be.
 
-    Where there are too many positions, those are dropped whose neighbours are the fewest `steps` apart.
+    If that is shorter than either of them, the time that is left is spent at the end.
     """
     joined = np.concatenate([_moving(first), _moving(second), second[-1:]])
-    while len(joined) > len(first):
-        joined = np.delete(joined, steps(joined).argmin() + 1, axis=0)
-    return np.concatenate([joined, np.repeat(second[-1:], len(first) - len(joined), axis=0)])
+    left = max(0, min(len(first), len(second)) - len(joined))
+    return np.concatenate([joined, np.repeat(second[-1:], left, axis=0)])
 
 
 def _every(spacing: int, positions: int) -> Array:
@@ -275,10 +275,10 @@ def _every(spacing: int, positions: int) -> Array:
     return np.append(np.arange(0, positions - 1, spacing), positions - 1)
 
 
-def _windows(sequences: Array, first: int, length: int) -> Array:
-    """Views (B, N, length, P) of sequences (B, T, P): windows end to end, beginning with position `first`."""
-    every = np.lib.stride_tricks.sliding_window_view(sequences, length, axis=1, writeable=True)
-    return every[:, first :: length - 1].swapaxes(2, 3)
+def _windows(sequence: Array, first: int, length: int) -> Array:
+    """Views (N, length, P) of a sequence (T, P): windows end to end, beginning with position `first`."""
+    every = np.lib.stride_tricks.sliding_window_view(sequence, length, axis=0, writeable=True)
+    return every[first :: length - 1].swapaxes(1, 2)
 
 
 def _moving(sequence: Array) -> Array:
