@@ -96,6 +96,7 @@ class Curve:
             "separate": self.separate,
             "seed": self.seed,
             "steps": steps,
+            "all_steps": sorted(self.steps),
             "minutes": round(minutes, 3),
             "cores": torch.get_num_threads(),
             "success": round(float(np.mean(tasks)), 4),
@@ -110,27 +111,38 @@ class Curve:
 
 
 def draw(rows: Sequence[dict[str, Any]], picture: Path) -> None:
-    """A panel per dataset, a line per agent, data and setting: success against minutes."""
+    """A panel per dataset, a line per agent, data and setting: success against minutes, both means over seeds."""
     datasets = list(dict.fromkeys(row["dataset"] for row in rows))
     figure = Figure(figsize=(4.5 * len(datasets), 3.6), layout="constrained")
     for axes, dataset in zip(figure.subplots(1, len(datasets), squeeze=False)[0], datasets, strict=True):
-        lines: dict[tuple[str, ...], list[dict[str, Any]]] = {}
-        for row in rows:
-            if row["dataset"] == dataset:
-                changes = json.dumps(row["changes"]) if row["changes"] else ""
-                lines.setdefault((row["agent"], row["augmenter"] or "recorded", changes), []).append(row)
-        for (agent, data, changes), own in lines.items():
-            own.sort(key=lambda row: row["steps"])
+        for label, own in lines([row for row in rows if row["dataset"] == dataset]).items():
+            data = own[0]["augmenter"] or "recorded"
             style = {"recorded": "o--", "scots": "o-"}.get(data, "o:")
-            label = f"{agent}, {data} {changes}".strip()
-            minutes, shares = [row["minutes"] for row in own], [100 * row["success"] for row in own]
-            axes.plot(minutes, shares, style, color=_COLOURS.get(agent), label=label)
+            axes.plot(*points(own), style, color=_COLOURS.get(own[0]["agent"]), label=label)
         axes.set(title=dataset, xlabel="minutes of training", ylabel="success, %", ylim=(0, 100))
         axes.set_xlim(left=0)
         axes.legend(frameon=False, fontsize=8)
     picture.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(picture, dpi=120)
     print(f"picture: {picture}")
+
+
+def lines(rows: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    """Label -> rows. A training to other steps, whose learning rate falls later, is another line, unless separate."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        kind = "separate trainings" if row["separate"] else f"a training of {row['all_steps'][-1]:,} steps"
+        changes = [f"{name} {value}" for name, value in row["changes"].items()]
+        label = ", ".join([row["agent"], f"{row['augmenter'] or 'recorded'} data", *changes, kind])
+        found.setdefault(label, []).append(row)
+    return found
+
+
+def points(rows: Sequence[dict[str, Any]]) -> tuple[list[float], list[float]]:
+    """Minutes and percents of a line, by steps: means over the rows of as many steps, which differ in their seeds."""
+    by_steps = [[row for row in rows if row["steps"] == steps] for steps in sorted({row["steps"] for row in rows})]
+    means = [[float(np.mean([row[name] for row in own])) for own in by_steps] for name in ("minutes", "success")]
+    return means[0], [100 * success for success in means[1]]
 
 
 def smoke() -> None:

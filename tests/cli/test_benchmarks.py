@@ -172,6 +172,30 @@ def test_waypoints_are_sampled_otherwise_with_the_same_weights(plans: ModuleType
 
 
 @pytest.fixture
+def curves(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    import learning_curves
+
+    return learning_curves
+
+
+def test_a_learning_curve_is_of_one_kind_of_training_and_the_mean_of_its_seeds(curves: ModuleType):
+    shared = {"agent": "hiql", "augmenter": None, "changes": {}, "separate": False, "all_steps": [10, 20]}
+    points = [(0, 20, 4.0, 0.5), (0, 10, 2.0, 0.1), (1, 10, 3.0, 0.3)]
+    rows = [
+        shared | {"seed": seed, "steps": steps, "minutes": minutes, "success": success}
+        for seed, steps, minutes, success in points
+    ]
+    longer, separate = rows[1] | {"all_steps": [10, 40]}, rows[1] | {"separate": True}
+    other = rows[1] | {"changes": {"target_decay": 0.95}}
+    lines = curves.lines([*rows, longer, separate, other])
+    assert list(lines.values()) == [rows, [longer], [separate], [other]]
+    minutes, percents = curves.points(rows)
+    assert minutes == [2.5, 4.0]
+    assert percents == pytest.approx([20, 50])
+
+
+@pytest.fixture
 def workers(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     import walk_workers

@@ -268,6 +268,22 @@ def test_a_folder_without_rows_has_a_page_too(tmp_path: Path):
     assert "origin of the training data" not in text
 
 
+def test_learning_curves_name_their_trainings_and_the_commands_that_made_them(tmp_path: Path):
+    row = {"agent": "hiql", "dataset": "maze", "augmenter": "scots", "profile": "laptop", "seed": 1, "separate": False}
+    row |= {"changes": {"target_decay": 0.95}, "all_steps": [5000, 20000], "steps": 5000, "minutes": 2.04, "cores": 2}
+    row |= {"success": 0.275, "tasks": [0.5, 0.05], "episodes": 20, "max_steps": 1000, "commit": "abcdef012345"}
+    separate = row | {"separate": True, "changes": {}, "augmenter": None}
+    append_rows(tmp_path / "learning_curves.jsonl", [row, row | {"steps": 20000, "success": 0.6}, separate])
+    text, train = results_document(tmp_path).markdown(), "python benchmarks/learning_curves.py train hiql"
+    options = "--steps 5000 20000 --seed 1 --episodes 20 --limit 1000"
+    assert text.count(f"{train} maze-scots.npz {options} --set target_decay=0.95\n") == 1
+    assert f"{train} maze {options} --separate\n" in text
+    figures = "2.0 | 2 | 27.5% | 50% 5% | 1,000 | abcdef0 |"
+    assert f"| hiql | maze | scots | target_decay 0.95 | 1 | 5,000 of 20,000 | {figures}" in text
+    assert "| 20,000 of 20,000 | 2.0 | 2 | 60.0% |" in text
+    assert f"| hiql | maze | recorded | - | 1 | 5,000 | {figures}" in text
+
+
 def test_a_study_has_a_section_only_where_it_was_measured(tmp_path: Path):
     assert "Ways to repair joins" not in results_document(tmp_path).markdown()
     row = {"dataset": "street tracks", "shortlist": 100, "variant": "whole", "made": 0.96, "off_street": 0.25}

@@ -140,5 +140,42 @@ _OWN_MAZE = Study(
         walked: that HD is told when to arrive. None was chosen on the five tasks.""",
 )
 
-STUDIES = (_JOINS, _STREETS, _OWN_MAZE)
+
+def _curve_command(row: Row) -> str:
+    data = row["dataset"] if row["augmenter"] is None else f"{row['dataset']}-{row['augmenter']}.npz"
+    steps, changes = " ".join(map(str, row["all_steps"])), " ".join(f"{k}={v}" for k, v in row["changes"].items())
+    options = f"--seed {row['seed']} --episodes {row['episodes']} --limit {row['max_steps']}"
+    options += " --separate" * row["separate"] + (f" --set {changes}" if changes else "")
+    return f"python benchmarks/learning_curves.py train {row['agent']} {data} --steps {steps} {options}"
+
+
+def _steps_of_curve(row: Row) -> str:
+    return f"{row['steps']:,}" + ("" if row["separate"] else f" of {row['all_steps'][-1]:,}")
+
+
+_CURVES = Study(
+    title="What agents that act alone learn in how many minutes",
+    file="learning_curves.jsonl",
+    key=("agent", "dataset", "augmenter", "profile", "changes", "separate", "all_steps", "seed", "steps"),
+    command=_curve_command,
+    columns={
+        "agent": _text("agent"),
+        "dataset": _text("dataset"),
+        "data": lambda row: row["augmenter"] or "recorded",
+        "settings": lambda row: ", ".join(f"{name} {value}" for name, value in row["changes"].items()) or "-",
+        "training seed": _text("seed"),
+        "steps": _steps_of_curve,
+        "minutes": _text("minutes", "{:.1f}"),
+        "threads": _text("cores"),
+        "success": _share("success"),
+        "by task": lambda row: " ".join(f"{share:.0%}" for share in row["tasks"]),
+        "step limit": _text("max_steps", "{:,}"),
+        "commit": lambda row: row["commit"][:7],
+    },
+    note="""At profile `laptop` but for the settings named. Minutes are those of training alone. The learning rate falls
+        to zero at the last step of a training, so on the way there success is less than that of a training that ends
+        there. Evaluated with the seed of the training.""",
+)
+
+STUDIES = (_JOINS, _STREETS, _OWN_MAZE, _CURVES)
 """In the order of the page."""
