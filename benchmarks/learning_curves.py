@@ -16,7 +16,7 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -39,6 +39,7 @@ from scots.models.training import Limits, fit
 
 ROWS = Path("results/learning_curves.jsonl")
 PICTURE = Path(__file__).parents[1] / "docs" / "images" / "learning-curves.png"
+_EVALUATION_SEED = 100  # no table's: settings are chosen by these curves, and not on the episodes of results
 _COLOURS = {"gciql": "#d1495b", "crl": "#edae49", "hiql": "#2b6cb0", "qrl": "#3c8d53", "gcivl": "#7a5195"}
 
 
@@ -56,11 +57,10 @@ class Curve:
     limit: int = REGISTERED_LIMIT  # steps of an episode
     separate: bool = False
 
-    def rows(self) -> list[dict[str, Any]]:
-        """Train and evaluate; one row per number of steps, printed as it is made."""
-        if not self.separate:
-            return self._train(sorted(self.steps))
-        return [row for steps in sorted(self.steps) for row in self._train([steps])]
+    def trainings(self) -> Iterator[list[dict[str, Any]]]:
+        """Train and evaluate: the rows of each training, one per number of steps, printed as they are made."""
+        steps = sorted(self.steps)
+        yield from (self._train(own) for own in ([[own] for own in steps] if self.separate else [steps]))
 
     def _train(self, steps: Sequence[int]) -> list[dict[str, Any]]:
         """One training up to the last of these steps, evaluated at each of them."""
@@ -84,7 +84,7 @@ class Curve:
         return rows
 
     def _row(self, agent: Agent, steps: int, minutes: float) -> dict[str, Any]:
-        found = evaluate(subject_of(agent.eval()), episodes=self.episodes, limits=(self.limit,), seed=self.seed)
+        found = evaluate(subject_of(agent.eval()), episodes=self.episodes, limits=(self.limit,), seed=_EVALUATION_SEED)
         agent.train()
         tasks = [row.successes / row.episodes for row in found if row.successes is not None]
         row = {
@@ -95,12 +95,13 @@ class Curve:
             "changes": self.changes,
             "separate": self.separate,
             "seed": self.seed,
-            "steps": steps,
             "all_steps": sorted(self.steps),
+            "steps": steps,
             "minutes": round(minutes, 3),
             "cores": torch.get_num_threads(),
             "success": round(float(np.mean(tasks)), 4),
             "tasks": tasks,
+            "evaluation_seed": _EVALUATION_SEED,
             "episodes": self.episodes,
             "max_steps": self.limit,
             "commit": code_version(),
@@ -150,7 +151,7 @@ def smoke() -> None:
     with tempfile.TemporaryDirectory() as folder:
         os.environ["SCOTS_HOME"] = folder
         curve = Curve("hiql", toy.make(episodes=20), (2, 4), profile="smoke", episodes=1, limit=5)
-        draw(curve.rows(), Path(folder) / "curves.png")
+        draw([row for rows in curve.trainings() for row in rows], Path(folder) / "curves.png")
 
 
 def main() -> None:
@@ -175,7 +176,8 @@ def main() -> None:
     elif words.command == "train":
         options = {name: getattr(words, name) for name in ("seed", "episodes", "limit", "separate")}
         curve = Curve(words.agent, load(words.data), tuple(words.steps), parse_changes(words.set), **options)
-        append_rows(ROWS, curve.rows())
+        for rows in curve.trainings():  # each kept as soon as it is there: together they take hours
+            append_rows(ROWS, rows)
     else:
         parser.error("train or draw, or --smoke")
 

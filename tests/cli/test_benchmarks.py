@@ -38,7 +38,11 @@ PROMISED = {
         ),
     ],
     "learning_curves": [
-        *(rf'"agent": "hiql", .*"steps": {steps}, "minutes": \d+\.\d+, .*"success": [01]\.\d+' for steps in (2, 4)),
+        *(
+            rf'"agent": "hiql", .*"all_steps": \[2, 4\], "steps": {steps}, "minutes": \d+\.\d+, .*'
+            r'"success": [01]\.\d+, .*"evaluation_seed": 100'
+            for steps in (2, 4)
+        ),
         r"picture: .*curves\.png",
     ],
     "scaling": [

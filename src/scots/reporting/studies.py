@@ -174,7 +174,7 @@ _CURVES = Study(
     },
     note="""At profile `laptop` but for the settings named. Minutes are those of training alone. The learning rate falls
         to zero at the last step of a training, so on the way there success is less than that of a training that ends
-        there. Evaluated with the seed of the training.""",
+        there. Starts and goals are not those of the tables above (evaluation seed 100): settings are chosen here.""",
 )
 
 STUDIES = (_JOINS, _STREETS, _OWN_MAZE, _CURVES)
