@@ -286,7 +286,8 @@ def test_learning_curves_name_their_trainings_and_the_commands_that_made_them(tm
 
 def test_a_study_has_a_section_only_where_it_was_measured(tmp_path: Path):
     assert "Ways to repair joins" not in results_document(tmp_path).markdown()
-    row = {"dataset": "street tracks", "shortlist": 100, "variant": "whole", "made": 0.96, "off_street": 0.25}
+    row = {"dataset": "street tracks", "shortlist": 100, "variant": "whole", "steps": None}
+    row |= {"made": 0.96, "off_street": 0.25}
     older = row | {"off_street": 0.5, "commit": "0123456789ab", "date": "2025-01-01"}
     append_rows(tmp_path / "joins.jsonl", [row | {"commit": "abcdef012345", "date": "2026-01-01"}, older])
     text = results_document(tmp_path).markdown()
