@@ -253,7 +253,7 @@ class Evaluate:
     lookahead: int | None = None
     """Plan steps from one subgoal to the next (default: as the settings for the dataset say)."""
     oracle_path: bool = False
-    """Have an agent follow the shortest path over the true map: the most that any planner can reach with it."""
+    """Have an agent follow the shortest path over the true map: where it fails there, it is to blame and not a plan."""
     candidates: int | None = None
     """Candidates of plan search (default: 1, which follows plans as they are drawn)."""
     set: tuple[str, ...] = ()

@@ -16,6 +16,7 @@ from scots.arguments import (
     OptionalCount,
     OptionalDataFile,
     OptionalFigure,
+    OptionalFile,
     Seed,
     Workers,
     default_profile,
@@ -215,20 +216,30 @@ class Inspect:
     """Write a picture here."""
     json: bool = False
     """Print JSON instead of text."""
+    keep: OptionalFile = None
+    """Of data of a maze, add what it offers to stitching as a row to this JSONL file."""
 
     def run(self) -> None:
         """Print what was found."""
+        from scots.core.files import append_rows
+        from scots.core.versions import code_version, now
         from scots.data.inspection import inspect, position_columns
         from scots.datasets.loading import load_declared
         from scots.datasets.specs import segment_of
         from scots.reporting.maps import dataset_figure, save_figure
+        from scots.reporting.recorded import Segments
 
         data = load_declared(self.data, finite=False, **self.columns.given())
-        found = inspect(data, horizon=segment_of(data))
+        found, segments = inspect(data, horizon=segment_of(data)), Segments.of(data)
+        facts = found.facts | (segments.facts() if segments else {})
+        if self.keep and segments is None:
+            raise BadInput(f"--keep: {self.data} is not of a maze, so there is no row to keep")
+        if self.keep and segments:
+            append_rows(self.keep, [segments.to_dict() | {"commit": code_version(), "date": now()}])
         if self.json:
-            print(json.dumps({**found.facts, "warnings": found.warnings}, indent=1))
+            print(json.dumps({**facts, "warnings": found.warnings}, indent=1))
         else:
-            print(_text(found.facts))
+            print(_text(facts))
             for warning in found.warnings:
                 print(f"warning: {warning}")
         if self.png:

@@ -76,19 +76,23 @@ def following_controller(planner: CoarseToFine, *following: float) -> SubgoalCon
 
 def naive_goals(planner: CoarseToFine, following: PlanFollowing, seed: int, path: Array, goal: Array) -> list[Array]:
     """The rule for one episode, one step at a time, with every plan filled in from end to end."""
-    given, plans, columns, deadline = [], 0, list(POSITION), np.inf
+    given, plans, columns, deadline, leash = [], 0, list(POSITION), np.inf, np.inf
+    plan, index = np.zeros((1, len(columns))), 0
     for step, observation in enumerate(path):
+        away = np.linalg.norm(observation[columns] - plan[index])
         late = following.replan_late and step > deadline
+        late |= following.replan_late == "or astray" and away > leash
         by_clock = following.replan_every > 0 and step % following.replan_every == 0
         if step == 0 or by_clock or late:
             plans += 1
             ends = np.stack([observation[columns], goal[columns]])
             plan = whole_plan(planner, ends, Seeds(seed).integer("plan", plans))
             index = min(following.lookahead, len(plan) - 1)
-            deadline = step + 2 * np.linalg.norm(observation[columns] - plan[index])
-        elif np.linalg.norm(observation[columns] - plan[index]) <= following.goal_tolerance:
+        elif away <= following.goal_tolerance:
             index = min(index + following.lookahead, len(plan) - 1)
-            deadline = step + 2 * np.linalg.norm(observation[columns] - plan[index])
+        if step == 0 or by_clock or late or away <= following.goal_tolerance:
+            distance = np.linalg.norm(observation[columns] - plan[index])
+            deadline, leash = step + 2 * distance, distance + following.goal_tolerance
         wanted = observation.copy()
         wanted[columns] = plan[index]
         given.append(wanted)
@@ -103,7 +107,7 @@ def naive_goals(planner: CoarseToFine, following: PlanFollowing, seed: int, path
     st.sampled_from([0, 1, 3, 7]),
     st.integers(1, 12),
     st.sampled_from([0.0, 0.5, 2.0, 100.0]),
-    st.booleans(),
+    st.sampled_from([False, True, "or astray"]),
 )
 def test_the_rule_is_that_of_a_plain_loop(seed, gaps, spacings, replan_every, lookahead, tolerance, replan_late):
     """Episodes that end at different times, plans filled in as needed: the same goals to the bit."""
@@ -297,6 +301,21 @@ def test_an_episode_that_stands_still_is_given_a_new_plan_and_one_that_walks_is_
             observation[0, 0] += speed
         plans[kind] = controller.plan_count(0)
     assert plans == {"walks": 1, "stands": 3}
+
+
+@pytest.mark.parametrize(("replan_late", "plans"), [(True, 1), ("or astray", 2)])
+def test_who_is_carried_away_from_a_subgoal_is_given_a_new_plan_before_it_is_late(replan_late, plans):
+    """A subgoal 3 units away, due after 30 steps, with a tolerance of 2: farther away than 5 units is astray."""
+    planner = noise_planner(4, 12)
+    planner.bridges[0].draw = lambda ends, rng: np.linspace(ends[:, 0], ends[:, 1], 5, axis=1)
+    slow = PassageTimes(np.array([0.0, 1.0]), np.array([0.0, 10.0]))
+    controller = SubgoalController(planner, Echo(), PlanFollowing(0, 12, 2.0, replan_late), (0, 1), slow)
+    controller.begin([0])
+    counted = []
+    for x in (0.0, -2.0, -2.1):
+        controller.act(np.array([0]), np.array([[x, 0.0, 0.0, 0.0]]), np.array([[12.0, 0.0, 0.0, 0.0]]))
+        counted.append(controller.plan_count(0))
+    assert counted == [1, 1, plans]
 
 
 def test_when_late_needs_to_know_how_long_the_data_takes():

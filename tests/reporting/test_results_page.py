@@ -1,6 +1,7 @@
 """The results page is what the rows say."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +100,17 @@ def test_the_newest_row_is_that_of_the_latest_date_wherever_it_stands():
     assert newest([newer, older, undated, first], EVALUATION_KEY) == [newer]
     assert newest([older, first], EVALUATION_KEY) == [older]
     assert newest([first, undated], EVALUATION_KEY) == [undated]  # of equal ones the last
+
+
+def test_times_stand_in_the_order_of_the_datasets():
+    rows = [
+        a_row_of("planning", column, dataset)
+        for dataset in ("antmaze-medium-stitch-v0", "pointmaze-medium-stitch-v0")
+        for column in ("SCoTS", "HD")
+    ]
+    lines = [line[:2] for line in times_table(rows).rows]
+    names = [["pointmaze-medium-stitch-v0", name] for name in ("recorded", "scots")]
+    assert lines == [*names, *(["antmaze-medium-stitch-v0", name] for _, name in names)]
 
 
 def test_every_training_has_its_own_times():
@@ -263,9 +275,46 @@ def test_the_page_says_in_what_planners_differ_by_their_settings(tmp_path: Path)
 
 def test_a_folder_without_rows_has_a_page_too(tmp_path: Path):
     text = page(tmp_path)
-    assert "(100±0)" in text  # the published numbers stand alone
-    assert "Quality of augmented data" not in text
-    assert "origin of the training data" not in text
+    assert re.findall("^## (.*)$", text, re.MULTILINE) == ["Not measured yet"]
+    assert all(f"`scots table {name}`" in text for name in TABLES)
+
+
+def test_a_table_is_shown_where_it_has_a_row_that_none_before_it_has(tmp_path: Path):
+    """Tables of one measured setting, that of `planning`, once stood there as if something had been compared."""
+    append_rows(tmp_path / "evaluations.jsonl", [an_evaluation()])
+    shown, left = page(tmp_path).split("## Not measured yet")
+    assert "## Planning" in shown
+    assert "## The horizon" not in shown
+    assert "`scots table controller_horizon`" in left
+    assert "`scots table planning`" not in left
+    append_rows(tmp_path / "evaluations.jsonl", [a_row_of("controller_horizon", "SCoTS, 25")])
+    assert "## The horizon" in page(tmp_path)
+
+
+def test_columns_without_a_number_are_named_and_not_shown(tmp_path: Path):
+    append_rows(tmp_path / "evaluations.jsonl", [an_evaluation()])
+    section = page(tmp_path).split("## Planning")[1].split("\n## ")[0]
+    [header] = [line for line in section.splitlines() if line.startswith("| dataset | steps |")]
+    assert "search" not in header
+    assert "| CD |" in header  # published
+    missing = "Not measured here: GSC, CD, HD, GSC + search, CD + search, HD + search, SCoTS + search."
+    assert missing in " ".join(section.split())
+
+
+def test_the_page_says_of_how_many_trainings_its_numbers_are(tmp_path: Path):
+    path, row = tmp_path / "evaluations.jsonl", an_evaluation()
+    append_rows(path, [row, row | {"seed": 1}])
+    assert "Each number is of one training" in page(tmp_path)
+    append_rows(path, [row | {"training_seed": seed} for seed in (1, 2)])
+    assert "Numbers are of one to 3 trainings" in page(tmp_path)
+
+
+def test_of_the_same_augmentation_the_newest_row_is_shown(tmp_path: Path):
+    """A row of former settings once stood under the same name, above the same command."""
+    row = json.loads((ROOT / "results" / "quality.jsonl").read_text().splitlines()[0])
+    former = row | {"config_fingerprint": "0" * 12, "date": "2020-01-01", "verdict": "do not use"}
+    append_rows(tmp_path / "quality.jsonl", [row, former])
+    assert "do not use" not in page(tmp_path)
 
 
 def test_learning_curves_name_their_trainings_and_the_commands_that_made_them(tmp_path: Path):

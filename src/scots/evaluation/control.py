@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
 
@@ -32,7 +32,9 @@ class PlanFollowing(Config):
     replan_every: int = 50  # environment steps; 0: not by the clock
     lookahead: int = 10  # plan steps from one subgoal to the next
     goal_tolerance: float = 1.0  # a subgoal no farther than this is reached
-    replan_late: bool = False  # plan again when a subgoal takes longer than recorded episodes take to get that far
+    replan_late: bool | Literal["or astray"] = False
+    """Plan again when a subgoal takes longer than recorded episodes take to get that far; "or astray": also when it is
+    farther away than when it was set, by more than the tolerance."""
 
     def __post_init__(self) -> None:
         if self.replan_every < 0:
@@ -102,12 +104,13 @@ class SubgoalController:
         self._seeds, self._rng = [Seeds(seed) for seed in seeds], _shared(seeds)
         self._steps, self._index, self._plan_count = np.zeros((3, len(seeds)), dtype=np.int64)
         self._deadline = np.full(len(seeds), np.inf)  # step by which each should have reached its subgoal
+        self._leash = np.full(len(seeds), np.inf)  # distance from its subgoal at which each is astray
         self._plans: dict[int, Plan] = {}
 
     def act(self, episodes: Array, observations: Array, goals: Array | None) -> Array:
         """The policy's actions towards the subgoals of these episodes."""
         positions = observations[:, self._columns]
-        due = self._due(episodes)
+        due = self._due(episodes, positions)
         if due.any():
             self._replan(episodes[due], positions[due], None if goals is None else goals[due][:, self._columns])
         reached = np.linalg.norm(positions - self.subgoals(episodes), axis=1) <= self.following.goal_tolerance
@@ -119,6 +122,7 @@ class SubgoalController:
         if self.passage is not None:
             distances = np.linalg.norm(subgoals - positions, axis=1)[onwards]
             self._deadline[episodes[onwards]] = self._steps[episodes[onwards]] + self.passage.steps_to(distances)
+            self._leash[episodes[onwards]] = distances + self.following.goal_tolerance
         towards = observations.copy()
         towards[:, self._columns] = subgoals
         self._steps[episodes] += 1
@@ -136,10 +140,14 @@ class SubgoalController:
         """How many plans an episode has had so far."""
         return int(self._plan_count[episode])
 
-    def _due(self, episodes: Array) -> Array:
+    def _due(self, episodes: Array, positions: Array) -> Array:
         steps, every = self._steps[episodes], self.following.replan_every
-        by_clock = steps % every == 0 if every else steps == 0
-        return by_clock | (steps > self._deadline[episodes])
+        due = (steps % every == 0 if every else steps == 0) | (steps > self._deadline[episodes])
+        if self.following.replan_late == "or astray" and not due.all():
+            on_time = episodes[~due]
+            away = np.linalg.norm(positions[~due] - self.subgoals(on_time), axis=1)
+            due[~due] = away > self._leash[on_time]
+        return due
 
     def _replan(self, episodes: Array, positions: Array, goals: Array | None) -> None:
         """Draw new plans; the first subgoal is the start, from which the episode advances in the same step."""

@@ -47,6 +47,7 @@ class ResultTable:
     limits: dict[str, _LimitFor] = field(default_factory=dict)  # column -> step limit, where not the reference limit
     note: str = ""  # what a reader has to know beyond the title
     details: tuple[Literal["failures", "cost"], ...] = ()  # to show below the table
+    series: dict[str, dict[str, str]] = field(default_factory=dict)  # line of its figure -> place -> column
 
     @property
     def recipes(self) -> dict[str, _RecipeFor]:
@@ -137,6 +138,7 @@ _SEARCH = {f"search.{name}": value for name, value in SEARCH.to_dict().items()}
 _RANKING = {"search.candidates": SEARCH.candidates}
 """The search that is left where plans have no parts to mend or bisect."""
 _BY_CLOCK = {"following.replan_every": 50, "following.replan_late": False}
+_LATE_OR_ASTRAY = {"following.replan_late": "or astray"}
 _ONCE = {"following.replan_every": 0, "following.replan_late": False}
 
 
@@ -154,6 +156,8 @@ _DISTANCES = {1: "3 to 5 m, as recorded", 2: "6 to 15 m", 3: "16 to 35 m", 4: "3
 _ALONE = ("GCIQL", "QRL", "CRL", "HIQL")
 _AUGMENTED = {"": None, "+SynthER": "synther", "+SCoTS": "scots"}
 
+_HORIZONS = (5, 10, 15, 20, 25)
+
 _MAZES = tuple(PLANNING)
 _ALSO_IN_POINT_MAZES: dict[str, Published] = {f"pointmaze-{size}-stitch-v0": {} for size in ("large", "giant")}
 """Where the paper has ant mazes only."""
@@ -162,7 +166,7 @@ _LONG_CHUNKS = {"planner.chunk": 32, "planner.overlap": 11, "planner.stride": 16
 
 TABLES: dict[str, ResultTable] = {
     "planning": ResultTable(
-        "Planning (the paper's Table 1): HD and SCoTS, trained alike, follow one plan at a time; then all with search",
+        "Planning (the paper's Table 1)",
         {
             "GCIQL": None,
             "QRL": None,
@@ -181,32 +185,34 @@ TABLES: dict[str, ResultTable] = {
         },
         PLANNING,
         limits=dict.fromkeys(_ALONE, _registered) | dict.fromkeys(("GSC", "CD"), _of_chunks),
-        note=f"Search draws {SEARCH.candidates} plans and keeps the cheapest by embedding and recorded support. "
-        "HD and SCoTS mend and bisect it too; plans of GSC and CD are drawn as a whole and can only be ranked, each of "
-        "them already the one of its own candidates whose overlaps agree best.",
+        note=f"""HD learns from the recorded data, SCoTS from the same data after stitching; both are trained alike and
+            follow one plan at a time. Search draws {SEARCH.candidates} plans and keeps the cheapest by embedding
+            and recorded support. HD and SCoTS mend and bisect it too; plans of GSC and CD are drawn as a whole and
+            can only be ranked, each of them already the one of its own candidates whose overlaps agree best.""",
         details=("failures", "cost"),
     ),
     "without_diffusion": ResultTable(
-        "Planners without diffusion, with the same controller: shortest paths over the recorded support, bisection "
-        "over recorded landmarks in the embedding, and the true map, which is the most that any planner can reach with "
-        "this controller (beyond the paper)",
+        "Planners without diffusion (beyond the paper)",
         {
             "recorded support": _untrained("support"),
             "landmarks": _untrained("landmarks"),
             "oracle": _untrained("oracle"),
         },
         {dataset: {} for dataset in _MAZES},
+        note="""With the same controller: the shortest path over boxes of space where states were recorded; bisection
+            over recorded landmarks in the embedding; and, as the oracle, the shortest path over the true map, which
+            no other planner sees. What the oracle loses is lost by the controller.""",
         details=("failures", "cost"),
     ),
     "held_out": ResultTable(
-        "Planning between 100 random pairs of cells, one episode each, on which no setting was chosen "
-        "(beyond the paper)",
+        "Planning between random pairs of cells (beyond the paper)",
         {"HD": _hd, "SCoTS": _scots, "SCoTS + search": _with(_SEARCH), "oracle": _untrained("oracle")},
         {dataset: {} for dataset in _MAZES},
         pairs=100,
+        note="100 pairs with one episode each. No setting was chosen on them.",
     ),
     "replanning": ResultTable(
-        "When to plan again (the paper's Table 3): once, by the clock (every 50 steps, as published), or when late",
+        "When to plan again (the paper's Table 3)",
         {
             "CD-once": _composed("cd", None, _ONCE),
             "CD": _composed("cd", None, _BY_CLOCK),
@@ -214,10 +220,18 @@ TABLES: dict[str, ResultTable] = {
             "SCoTS-once": _with(_ONCE),
             "SCoTS": _with(_BY_CLOCK),
             "SCoTS, when late": _scots,
+            "SCoTS, when late or astray": _with(_LATE_OR_ASTRAY),
         },
         REPLANNING,
         limits=dict.fromkeys(("CD-once", "CD"), _of_chunks),
-        note="The published CD plans again when it is far from its plan, not by the clock.",
+        note="""Once; by the clock, every 50 steps, as published, in the columns named like the planner; or when late:
+            when a subgoal takes longer than recorded episodes take to get that far. Astray is also who is farther
+            from a subgoal than when it was set, by more than the tolerance. The published CD plans again when it is
+            far from its plan, not by the clock.""",
+        series={
+            "SCoTS": {"once": "SCoTS-once", "every 50 steps": "SCoTS", "when late": "SCoTS, when late"},
+            "CD": {"once": "CD-once", "every 50 steps": "CD", "when late": "CD, when late"},
+        },
         details=("failures",),
     ),
     "composition": ResultTable(
@@ -238,8 +252,7 @@ TABLES: dict[str, ResultTable] = {
         details=("cost",),
     ),
     "search": ResultTable(
-        "Plan search part by part: the cheapest of eight plans, then windows with faults drawn again, then bisection "
-        "(beyond the paper)",
+        "Plan search part by part (beyond the paper)",
         {
             "one plan": _scots,
             "ranking": _with(_RANKING),
@@ -247,24 +260,29 @@ TABLES: dict[str, ResultTable] = {
             "ranking, mending, bisection": _with(_SEARCH),
         },
         {dataset: {} for dataset in _STITCH},
+        note=f"""Ranking: the cheapest of {SEARCH.candidates} plans; mending: its windows with faults are drawn again;
+            bisection: it goes through a recorded position between start and goal where that is cheaper.""",
     ),
     "locomotion": ResultTable(
-        "Normalised returns on locomotion data (the paper's appendix, on D4RL; ours on analogues collected here)",
+        "Returns on locomotion data (the paper's appendix)",
         {"Diffuser": _diffuser(None), "Diffuser+SCoTS": _diffuser("scots")},
         LOCOMOTION,
+        note="Normalised returns: the paper's on D4RL, ours on analogues collected here.",
     ),
     "controller_horizon": ResultTable(
-        "Plan steps from one subgoal to the next, SCoTS beside CD (the paper's Figure 5, which prints no numbers)",
+        "The horizon of the controller (the paper's Figure 5)",
         {
             f"{name}, {steps}": _with({"following.lookahead": steps}, planner)
             for name, planner in (("SCoTS", _scots), ("CD", _composed("cd")))
-            for steps in (5, 10, 15, 20, 25)
+            for steps in _HORIZONS
         },
         {dataset: {} for dataset in ("antmaze-giant-stitch-v0", *_STITCH[:3])},
+        note="""Plan steps from one subgoal to the next. The paper draws this on antmaze-giant-stitch-v0 and prints no
+            numbers.""",
+        series={name: {str(steps): f"{name}, {steps}" for steps in _HORIZONS} for name in ("SCoTS", "CD")},
     ),
     "gcrl": ResultTable(
-        "Agents that act by themselves, on recorded, SynthER's and stitched data (the paper's Table 2; QRL on recorded "
-        "data is from its Table 1)",
+        "Agents that act by themselves (the paper's Table 2)",
         {
             **{
                 f"{agent}{suffix}": _alone(agent.lower(), augmenter)
@@ -275,15 +293,18 @@ TABLES: dict[str, ResultTable] = {
         },
         GCRL,
         limits=dict.fromkeys(next(iter(GCRL.values())), _registered),
+        note="""On recorded, SynthER's and stitched data. The published QRL, on recorded data, is from the paper's Table
+            1.""",
     ),
     "navigation": ResultTable(
-        "A robot with a LiDAR (the paper's appendix; ours in worlds of our own): goals farther away than any recorded "
-        "episode goes, with states of latents alone, and of latents and odometry; the paper does not say which it has",
+        "A robot with a LiDAR (the paper's appendix)",
         {"HIQL": _alone("hiql"), "HIQL+SCoTS": _alone("hiql", "scots")},
         NAVIGATION,
         tasks=_DISTANCES,
         published_tasks=(2, 3, 4),
-        note="The limit of 2000 steps in the building is ours: the paper states none.",
+        note="""Goals farther away than any recorded episode goes, in worlds of our own, with states of latents alone,
+            and of latents and odometry: the paper does not say which it has. The limit of 2000 steps in the
+            building is ours: the paper states none.""",
     ),
     "embedding": ResultTable(
         "Stitching in raw states or in the temporal-distance embedding (the paper's appendix)",
@@ -302,8 +323,7 @@ TABLES: dict[str, ResultTable] = {
         limits=dict.fromkeys(("HIQL-unrefined", "HIQL"), _registered),
     ),
     "novelty": ResultTable(
-        "The weight of novelty against progress (the paper's appendix); novelty of a segment against the ends of the "
-        "trajectory's segments, as in the official code, or all its states, as in the paper's text (beyond the paper)",
+        "The weight of novelty against progress (the paper's appendix)",
         {
             "HD": _hd,
             **{
@@ -313,11 +333,14 @@ TABLES: dict[str, ResultTable] = {
             **{f"{name} remembered": _with({"augmenter.stitching.memory": name}) for name in ("endpoints", "states")},
         },
         _ALSO_IN_POINT_MAZES | NOVELTY,
+        note="""Novelty of a segment is measured against the ends of the trajectory's segments, as in the official code,
+            or against all its states, as in the paper's text.""",
     ),
     "segment": ResultTable(
-        "States of a segment (the paper's appendix); ours are stitched to trajectories of about the same length",
+        "States of a segment (the paper's appendix)",
         {f"H={states}": _segments_of(states) for states in (26, 52, 104)},
         _ALSO_IN_POINT_MAZES | SEGMENT,
+        note="Ours are stitched to trajectories of about the same length.",
     ),
     "neighbours": ResultTable(
         "Nearest segments that are scored at each stitch (the paper's appendix)",
@@ -325,8 +348,7 @@ TABLES: dict[str, ResultTable] = {
         _ALSO_IN_POINT_MAZES | NEIGHBOURS,
     ),
     "gcrl_data": ResultTable(
-        "The same with recorded episodes beside the augmented data, where SynthER's transitions are in the TD terms "
-        "only (beyond the paper, which does not say)",
+        "Agents that also learn from the recorded episodes (beyond the paper)",
         {
             f"{agent}{suffix}{', both' if both else ''}": _alone(agent.lower(), augmenter, keep_recorded=both)
             for agent in ("GCIQL", "HIQL")
@@ -334,6 +356,8 @@ TABLES: dict[str, ResultTable] = {
             for both in ((False, True) if augmenter else (False,))
         },
         {dataset: {} for dataset in _MAZES},
+        note="""Beside the augmented data, where SynthER's transitions are in the TD terms only. The paper does not say
+            whether its agents did.""",
     ),
 }
 

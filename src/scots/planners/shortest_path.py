@@ -2,7 +2,7 @@
 
 `support` takes the shortest path over the boxes of a grid in which states were recorded. It needs positions of few
 columns. `landmarks` bisects the way in the embedding: the recorded position halfway, then halfway to that, and so on.
-`oracle` walks the true map: what an agent reaches with it is the most that any planner can reach with that agent.
+`oracle` walks the true map: what an agent misses on its paths is the agent's own failure, not that of a plan.
 """
 
 from __future__ import annotations

@@ -52,11 +52,12 @@ def check_figure(path: Path) -> str:
     return kind
 
 
-def save_figure(figure: Figure, path: Path) -> None:
-    """Write a figure; the format follows from the name and is PNG where that says nothing."""
+def save_figure(figure: Figure, path: Path, description: str = "") -> None:
+    """Write a figure; the format follows from the name and is PNG where that says nothing. A PNG may be described."""
     kind = check_figure(path)
     with atomic(path) as temporary:
-        figure.savefig(temporary, dpi=_DPI, format=kind, bbox_inches="tight")
+        metadata = {"Description": description} if description else None
+        figure.savefig(temporary, dpi=_DPI, format=kind, bbox_inches="tight", metadata=metadata)
 
 
 def spread_out(data: Trajectories, count: int) -> Trajectories:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -20,14 +20,16 @@ from scots.experiments.tables import TABLES, ResultTable
 from scots.reporting.augmentation import AugmentationSettings, augment_command
 from scots.reporting.calibration import NEAR_CELLS
 from scots.reporting.cells import rows_of
+from scots.reporting.comparison_figure import comparison_pictures, write_comparison_pictures
 from scots.reporting.document import Block, Commands, Document, Paragraph, Section, TableBlock, short_number
 from scots.reporting.rows import EVALUATION_KEY, PLANS_KEY, QUALITY_KEY, Row, identity, newest, read_rows
 from scots.reporting.studies import STUDIES
-from scots.reporting.success import comparison_table, measured, result_tables
+from scots.reporting.success import comparison_table, measured, result_tables, without_empty_columns
 from scots.reporting.which_planner import advice
 
 _PROFILE: Profile = "laptop"
 """The profile whose results the pages show."""
+_DATASETS = list(SPECS)
 _STAGES = ("collect", "augment", "search", "planner", "agent")
 _LINE_KEY = ("dataset", "recipe", "training_seed")
 """Fields of an evaluation row that decide the stages before the evaluation."""
@@ -38,7 +40,7 @@ _PAPER_HOURS = {"augment": 9.3, "planner": 18, "agent": 2.5}
 """What the paper reports for its stages, on an A10 GPU."""
 
 _LEAD = """Made by `make results` from the rows in `results/`; a test fails if this page is stale. The commands above a
-table measure its rows."""
+table measure its rows. Tables that would show nothing of their own are named at the end."""
 
 
 # ------------------------------------------------------------------------------------------------------------- success
@@ -62,8 +64,8 @@ def _commits_note(rows: Sequence[Row]) -> list[Block]:
         sentences.append(f"Commits that made the rows: {_listed(made)}.")
     if stored:
         sentences.append(f"""Commits that stored rows, which say "{_STORED.strip()}": {_listed(stored)}. Such a row was
-            made by code at or before that commit, before random streams were renamed: its command gives new draws of
-            the same experiment.""")
+            made by code at or before that commit. Settings and random streams have changed since, so its command does
+            not give the same numbers again.""")
     return [Paragraph(" ".join(sentences))] if sentences else []
 
 
@@ -73,25 +75,35 @@ def _listed(commits: Sequence[str]) -> str:
 
 def _success_notes(rows: Sequence[Row]) -> list[Block]:
     """How to read the tables of success rates, as far as it holds of all rows."""
-    measured = f"""Success rate in per cent: the mean over trainings, tasks and evaluation seeds
-        ({EPISODES[_PROFILE]} episodes of each task per seed and training), and its 95 % interval. For each end of the
-        interval trainings are drawn anew, and the rate of each task from the Beta distribution that its successes and
-        failures leave, with one failure (for the upper end, one success) more than was seen, shared among the tasks;
-        tasks that agree in all episodes count as one sample. For a single task, and where all episodes end alike, this
-        is the exact binomial interval (Clopper and Pearson). Of few trainings it understates the spread. In brackets
-        the paper's mean ± standard deviation over five seeds."""
+    means = f"""Success rate in per cent: the mean over trainings, tasks and evaluation seeds
+        ({EPISODES[_PROFILE]} episodes of each task per seed and training), and its 95 % interval
+        ([how it is made](method.md#intervals)). In parentheses the paper's mean ± standard deviation over five
+        seeds."""
     limits = f"""`steps` is the step limit of an episode: {REGISTERED_LIMIT} is OGBench's, a larger one that of the
         paper's reference code. A published number stands at the limit that it was made with: for agents that act alone
         OGBench's, for GSC and CD that of CD's reference code, from whose paper they are, for HD and SCoTS that of the
         paper's."""
+    if not rows:
+        return []
     origins = " or ".join(f'"{origin}"' for origin in sorted({row["origin"] for row in rows}))
     made = f"""Profile `{_PROFILE}`; origin of the training data: {origins}. Plans on one dataset are followed by the
-        same agent, one at a time, and replaced when it is late, unless a column says otherwise. {_trainings()}"""
-    read: list[Block] = [Paragraph(measured), Paragraph(limits)]
-    return [*read, Paragraph(made), *_commits_note(rows)] if rows else read
+        same agent, one at a time, and replaced when it is late, unless a column says otherwise. {_alike()}"""
+    return [Paragraph(f"{means} {_spread(rows)}"), Paragraph(limits), Paragraph(made), *_commits_note(rows)]
 
 
-def _trainings() -> str:
+def _spread(rows: Sequence[Row]) -> str:
+    """What intervals say of how trainings differ."""
+    seeds: dict[str, set[int]] = {}
+    for row in rows:
+        seeds.setdefault(identity(row, ("dataset", "recipe")), set()).add(row["training_seed"])
+    most = max(map(len, seeds.values()))
+    if most == 1:
+        return """Each number is of one training: its interval says what chance its episodes leave, and nothing of how
+            trainings differ."""
+    return f"Numbers are of one to {most} trainings: the interval of one says nothing of how trainings differ."
+
+
+def _alike() -> str:
     """In what the planners of the tables are alike and in what they are not, by their settings."""
     table, dataset = TABLES["planning"], next(iter(TABLES["planning"].published))
     configs: dict[str, Any] = {}
@@ -113,11 +125,42 @@ def _trainings() -> str:
         their names say and in nothing else."""
 
 
+def _shown_tables(rows: Sequence[Row]) -> dict[str, ResultTable]:
+    """Tables with a row of their own: all that others would show stands in one before them, or in none."""
+    shown: set[int] = set()
+    tables = {}
+    for name, table in TABLES.items():
+        cells = ((column, dataset) for column in table.columns for dataset in table.published)
+        own = {id(row) for cell in cells for row in rows_of(table, *cell, rows)} - shown
+        if own:
+            tables[name] = table
+        shown |= own
+    return tables
+
+
 def _table_blocks(name: str, table: ResultTable, rows: Sequence[Row]) -> list[Block]:
     """A table with the commands that measured it, what a reader has to know, and its details."""
-    note = [Paragraph(table.note)] if table.note else []
-    after = [advice(rows)] if name == "without_diffusion" else []
-    return [Commands(_table_commands(name, table, rows)), *note, *result_tables(table, rows), *after]
+    comparison, *details = result_tables(table, rows)
+    filled = measured(comparison).header
+    missing = [column for column in table.recipes if column not in filled]
+    notes = [table.note, f"Not measured here: {', '.join(missing)}." if missing else ""]
+    return [
+        Commands(_table_commands(name, table, rows)),
+        *(Paragraph(note) for note in notes if note),
+        without_empty_columns(comparison),
+        *comparison_pictures(name, table, rows),
+        *details,
+        *([advice(rows)] if name == "without_diffusion" else []),
+    ]
+
+
+def _not_shown(shown: Collection[str]) -> list[Block]:
+    """The tables that are left to measure."""
+    left = {name: table for name, table in TABLES.items() if name not in shown}
+    words = """Nothing was measured of these tables that another does not show already. `scots table NAME --dry-run`
+        says how long one takes; when it is made, the paper's numbers stand beside ours."""
+    lines = [[table.title, f"`scots table {name}`"] for name, table in left.items()]
+    return [Paragraph(words), TableBlock(["table", "command"], lines)] if left else []
 
 
 def _table_commands(name: str, table: ResultTable, rows: Sequence[Row]) -> list[str]:
@@ -153,7 +196,7 @@ def _time_note() -> str:
 
 
 def times_table(rows: Sequence[Row]) -> TableBlock:
-    """Wall minutes of every stage, one line per dataset, recipe and training seed."""
+    """Wall minutes of every stage, one line per dataset, recipe and training seed; datasets in their usual order."""
     firsts: dict[str, Row] = {}
     for row in rows:
         if not row["recipe"]["overrides"]:
@@ -168,6 +211,7 @@ def times_table(rows: Sequence[Row]) -> TableBlock:
         recipe = Recipe.from_dict(first["recipe"])
         made = [first["dataset"], recipe.augmenter or "recorded", recipe.actor, str(first["training_seed"])]
         lines.append([*made, *minutes, _gigabytes(same)])
+    lines.sort(key=lambda line: (_DATASETS.index(line[0]) if line[0] in _DATASETS else len(_DATASETS), line[:4]))
     header = ["dataset", "data", "policy", "training seed", *_STAGES, "evaluation", "total", "peak memory, GB"]
     return TableBlock(header, lines)
 
@@ -184,11 +228,12 @@ _STUDIES = {
     "training": "Settings of the planner: variants of profile `laptop`, each trained for {minutes} processor minutes",
     "solver": "The trained planner by solver and number of network calls",
     "temperature": "The trained planner by the standard deviation of the noise that it starts from",
-    "candidates": "The trained planner by the number of candidates, of which it keeps the best",
+    "candidates": "Plan search by its number of candidates: with more than one, all parts of the search are on",
 }
 
 _PLANS_NOTE = """A plan is collision-free if none of its positions lies inside a wall: over random pairs of states, and
-over the starts and goals of each task in turn. Time is that of one core."""
+over the starts and goals of each task in turn. A variant of a training differs in one setting from profile `laptop` as
+it was at the commit of its row, and was trained once. Time is that of one core."""
 
 
 def _plans(rows: Sequence[Row]) -> list[Section]:
@@ -309,8 +354,12 @@ def _quality_commands(rows: Sequence[Row]) -> list[str]:
 
 
 def _quality(rows: Sequence[Row]) -> list[Block]:
-    """The rows of each dataset together, in the order they were measured."""
-    ordered = sorted(rows, key=lambda row: str(row["dataset"]))
+    """The rows of each dataset together; of what one command makes, the newest."""
+    latest = {
+        (str(row["dataset"]), _settings_of(row).label, row["profile"], row["seed"]): row
+        for row in sorted(rows, key=lambda row: row.get("date") or "")
+    }
+    ordered = sorted(latest.values(), key=lambda row: str(row["dataset"]))
     columns = {title: [cell(row) for row in ordered] for title, cell in _QUALITY_COLUMNS.items()}
     filled = {title: cells for title, cells in columns.items() if set(cells) != {"-"}}
     table = TableBlock([*filled], list(zip(*filled.values(), strict=True)))
@@ -325,14 +374,16 @@ def results_document(folder: Path) -> Document:
     evaluations = _evaluation_rows(folder)
     quality = newest(read_rows(folder / "quality.jsonl", QUALITY_KEY), QUALITY_KEY)
     plans = newest(read_rows(folder / "plans.jsonl", PLANS_KEY), PLANS_KEY)
-    tables = [Section(table.title, _table_blocks(name, table, evaluations)) for name, table in TABLES.items()]
+    shown = _shown_tables(evaluations)
+    tables = [Section(table.title, _table_blocks(name, table, evaluations)) for name, table in shown.items()]
     sections = [
         Section("Success rates", _success_notes(evaluations)),
         *tables,
-        Section("Time", [Paragraph(_time_note()), times_table(evaluations)]),
+        Section("Time", [Paragraph(_time_note()), times_table(evaluations)] if evaluations else []),
         *_plans(plans),
         Section("Quality of augmented data", _quality(quality) if quality else []),
         *(study.section(folder) for study in STUDIES),
+        Section("Not measured yet", _not_shown(shown)),
     ]
     return Document("Results", _LEAD, sections)
 
@@ -345,7 +396,8 @@ def updated_readme(readme: str, folder: Path) -> str:
 
 
 def main(folder: Path, target: Path, readme: Path) -> None:
-    """Write the page and the table of the README."""
+    """Write the page with its figures, and the table of the README."""
+    write_comparison_pictures(target, _evaluation_rows(folder))
     write_text(target, results_document(folder).markdown())
     write_text(readme, updated_readme(readme.read_text(), folder))
 

@@ -93,7 +93,18 @@ def measured(block: TableBlock) -> TableBlock:
     """The rows and columns of a comparison that have results of ours; the dataset and the step limit stay."""
     rows = [row for row in block.rows if any(isinstance(cell, Strong) for cell in row)]
     columns = [n for n in range(len(block.header)) if n < 2 or any(isinstance(row[n], Strong) for row in rows)]
-    return TableBlock([block.header[n] for n in columns], [[row[n] for n in columns] for row in rows], block.caption)
+    return _some_columns(TableBlock(block.header, rows, block.caption), columns)
+
+
+def without_empty_columns(block: TableBlock) -> TableBlock:
+    """A comparison without the columns that have no number, of ours or published."""
+    return _some_columns(block, [n for n in range(len(block.header)) if any(str(row[n]) for row in block.rows)])
+
+
+def _some_columns(block: TableBlock, columns: Sequence[int]) -> TableBlock:
+    return TableBlock(
+        [block.header[n] for n in columns], [[row[n] for n in columns] for row in block.rows], block.caption
+    )
 
 
 def tasks_table(table: ResultTable, rows: Sequence[Row]) -> TableBlock:

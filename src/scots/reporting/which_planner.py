@@ -13,9 +13,9 @@ from scots.reporting.intervals import SuccessRate, success_rate
 from scots.reporting.rows import Row
 
 _RULE = """Which planner to take: the shortest path over the recorded support first. It takes seconds, learns nothing
-and needs no stitched data, wherever a position of two or three columns is the whole state, as in point mazes and of
-tracks. It knows nothing of what a body can do at a position, and it cannot be built where states have none, such as
-latents of LiDAR scans. Nor does it help an agent that acts alone, which stitched data does."""
+and needs no stitched data, wherever a position of two or three columns is the whole state, as in point mazes. It knows
+nothing of what a body can do at a position, and it cannot be built where states have none, such as latents of LiDAR
+scans. Nor does it make data for an agent that acts alone."""
 
 
 @dataclass(frozen=True)
