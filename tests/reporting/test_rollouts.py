@@ -20,12 +20,13 @@ from scots.datasets import toy
 from scots.datasets.specs import SPECS
 from scots.envs import tasks_of
 from scots.envs.base import Task
-from scots.envs.navigation import POSE, WORLDS
+from scots.envs.navigation import COLUMNS, POSE, WORLDS
 from scots.evaluation import rollout as evaluation
 from scots.evaluation.control import GoalController, PlanFollowing, PointPolicy, SubgoalController
-from scots.evaluation.rollout import run_episodes
+from scots.evaluation.rollout import Episode, run_episodes
 from scots.planners.base import CoarseToFine, Plan, Planner
 from scots.reporting.maps import save_figure
+from scots.reporting.rollout_file import load_rollouts, save_rollouts
 from scots.reporting.rollouts import FRAMES, Rollout, camera_of, record, rollouts_figure, write_video
 
 TOY = toy.make(episodes=1).meta
@@ -135,6 +136,17 @@ def test_a_robot_is_drawn_where_it_is_whatever_its_policy_sees():
         assert any(isinstance(part, PolyCollection) for part in axes.collections)  # the walls
         seen_points = max((line.get_xydata() for line in axes.lines), key=len)  # with noise of 5 cm
         assert WORLDS["navigation-corridor-v0"].maze.clearance(seen_points).max() < 0.3
+
+
+def test_what_is_saved_of_a_robot_is_its_path_on_the_map(tmp_path: Path):
+    """Its states are latents and odometry; the columns of their position are rays of what the environment gives."""
+    meta = SPECS["navigation-corridor-pose-v0"].collection.meta()
+    observations = np.arange(4 * len(COLUMNS), dtype=np.float32).reshape(4, -1)
+    rollout = Rollout(Episode(Task(2), 0, False, 2, np.zeros(2), observations[3], observations[:3], "collision"))
+    save_rollouts([rollout], meta, tmp_path / "rollouts.json")
+    [saved] = load_rollouts(tmp_path / "rollouts.json")
+    np.testing.assert_array_equal([*saved.positions, saved.goal], observations[:, POSE][:, :2])
+    assert saved.label == "task 2: collision, 2 steps"
 
 
 def panels(figure: Figure) -> list[Axes]:

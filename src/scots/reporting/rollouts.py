@@ -17,7 +17,7 @@ from scots.core.errors import BadInput
 from scots.core.files import atomic
 from scots.data.trajectories import Array, Meta
 from scots.envs import environment_class
-from scots.envs.base import Task
+from scots.envs.base import OUT_OF_TIME, Task
 from scots.envs.maze import maze_of
 from scots.envs.ogbench import make_simulator
 from scots.evaluation.control import Controller, SubgoalController
@@ -55,9 +55,12 @@ class Rollout:
 
     @property
     def label(self) -> str:
-        """The task and how it ended: "task 1: reached in 120 steps"."""
-        task = f"task {self.episode.task.number}" if self.episode.task.number else "own task"
-        return f"{task}: {'reached' if self.episode.success else 'not reached'} in {self.episode.steps:,} steps"
+        """The task and how it ended: "task 1: reached in 120 steps", "task 2: collision, 31 steps"."""
+        episode = self.episode
+        task = f"task {episode.task.number}" if episode.task.number else "own task"
+        if episode.failure not in (None, OUT_OF_TIME):
+            return f"{task}: {episode.failure}, {episode.steps:,} steps"
+        return f"{task}: {'reached' if episode.success else 'not reached'} in {episode.steps:,} steps"
 
     def plan_at(self, step: int) -> Array:
         """The plan that was followed at a step (T, P); empty without a planner."""
