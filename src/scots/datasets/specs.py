@@ -363,7 +363,7 @@ def navigation_spec(collection: NavigationCollection | EncodedScans) -> DatasetS
         min_displacement=None,  # what gets nowhere turns on the spot, and whoever starts with any heading has to
         ours={},
         reference_limit=2000 if is_building else REGISTERED_LIMIT,
-        minutes={"collect": 12, "augment": 30, "agent": 25, "evaluate": 15},
+        minutes={"collect": 4, "augment": 18, "agent": 25, "evaluate": 4},
     )
 
 

@@ -40,8 +40,8 @@ DISTANCES = ((3, 5), (6, 15), (16, 35), (36, 200))
 """Metres along the way from start to goal, at least and at most, of each task: the first is as recorded."""
 
 _SCAN_NOISE = 0.05  # metres: the deviation of an episode's returns is uniform up to it
-# Odometry is as good as LiDARs make it: off by 0.2 m after 45 m, where goals are a metre wide. By wheels alone, three
-# times worse, whoever trusts it runs into a wall on the way to most goals that are farther away than recorded ones.
+# Odometry is as good as matching scans makes it: off by some 0.2 m after 45 m. With errors three times as large, as of
+# wheels alone, even a planner that knows the way runs into a wall before nearly every goal beyond 36 m.
 _START_ERROR = (0.05, 0.05, 0.005)  # deviation of the believed pose at the start
 _SCALE_ERROR = 0.003  # deviation of an episode's factors on distances and turns
 _TURN_ERROR = 0.0003  # radians: deviation of every step
