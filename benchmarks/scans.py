@@ -152,7 +152,7 @@ def ways(data: Trajectories, augmented: Trajectories) -> Any:
         figure.subplots(1, 2),
         (spread_out(data, RECORDED), stitched),
         (None, stitched.source),
-        (f"{RECORDED} recorded episodes", f"{WAYS} stitched trajectories"),
+        ("recorded episodes", "stitched trajectories"),
         strict=True,
     ):
         assert data.qpos is not None
@@ -161,7 +161,7 @@ def ways(data: Trajectories, augmented: Trajectories) -> Any:
         draw_maze(axes, maze_of(data.meta))
         draw_episodes(axes, replace(shown, observations=places, meta=Meta()), (0, 1))
         axes.set_aspect("equal")
-        axes.set_title(title)
+        axes.set_title(f"{len(shown)} {title}")
     figure.suptitle(data.meta.dataset)
     return figure
 

@@ -66,11 +66,15 @@ def test_nothing_is_known_beside_a_narrow_field_of_view():
 
 
 def test_rays_without_a_return_end_nowhere():
-    ranges = np.full((1, RAYS), 2.0)
-    ranges[0, :10] = np.inf, np.nan, -np.inf, *[np.inf] * 7
-    [image] = ScanGeometry().occupancy(ranges)
-    assert np.isfinite(image).all()
+    infinite, unknown = np.full((2, 1, RAYS), 2.0)
+    infinite[0, :10], unknown[0, :10] = np.inf, np.nan
+    [image] = ScanGeometry().occupancy(infinite)
+    np.testing.assert_array_equal(ScanGeometry().occupancy(unknown), image[None])
     assert image.sum() > (pixel_distances() < 2).sum()
+
+
+def test_what_is_too_close_to_measure_is_in_the_way():
+    assert not ScanGeometry().occupancy(np.full((1, RAYS), -np.inf)).any()
 
 
 def test_impossible_geometry_is_refused():

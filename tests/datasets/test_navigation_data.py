@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from scots.augmenters.index import segment_starts
 from scots.core.errors import BadInput
 from scots.data import formats
 from scots.data.scans import encoding_step
@@ -80,6 +81,16 @@ def test_states_are_latents_and_odometry_of_the_same_episodes(logs: Path, states
     twin = formats.read(validation_path(states))
     expected = encoding.encode(formats.read(validation_path(logs)).observations)
     np.testing.assert_allclose(twin.observations, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_how_a_robot_turns_round_is_part_of_what_is_stitched(states: Path):
+    """It starts with any heading, in evaluations too, so no segment is left out because it stays in place."""
+    data, spec = formats.read(states), SPECS[POSES.id]
+    starts = segment_starts(data, spec.segment, spec.min_displacement)
+    np.testing.assert_array_equal(starts, data.window_starts(spec.segment))
+    begins = data.offsets[:-1][data.lengths >= spec.segment]
+    displacements = np.linalg.norm(data.positions[begins + spec.segment - 1] - data.positions[begins], axis=1)
+    assert displacements.min() < 1  # there are such segments
 
 
 def test_what_a_file_will_say_is_known_before_it_is_made(states: Path):

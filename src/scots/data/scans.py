@@ -34,11 +34,12 @@ class ScanGeometry(Config):
     def occupancy(self, ranges: Array) -> Array:
         """Images (N, PIXELS, PIXELS) of scans (N, R): 1 where a ray passes, 0 where it has ended or none goes.
 
-        The robot is in the middle and looks to the right. A range that is no number, or infinite, ends nowhere.
+        The robot is in the middle and looks to the right. A range that is no number ends nowhere, like an infinite one;
+        minus infinity, which ROS has for what is too close to measure, ends at once.
         """
         ray, distance, seen = self._pixels(ranges.shape[1])
-        endless = np.where(np.isfinite(ranges), ranges, np.inf)
-        return ((endless[:, ray] > distance) & seen).astype(np.float32)
+        known = np.where(np.isnan(ranges), np.inf, ranges)
+        return ((known[:, ray] > distance) & seen).astype(np.float32)
 
     def _pixels(self, rays: int) -> tuple[Array, Array, Array]:
         """For every pixel: the ray nearest to its middle, its distance, and whether any ray goes there."""

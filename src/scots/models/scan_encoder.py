@@ -17,7 +17,7 @@ from scots.data.scans import PIXELS, ScanGeometry
 from scots.data.trajectories import Array, Trajectories
 from scots.models.training import Batch, Model, TrainingConfig
 
-_BLOCK = 1024  # scans encoded in one batch
+_BLOCK = 128  # scans encoded in one batch: what the layers make of more does not stay in the processor's cache
 _LAST = 4  # sides of the image that the last convolution makes
 
 

@@ -11,6 +11,7 @@ from scots.core.config import Config
 from scots.core.errors import BadInput
 from scots.core.files import check_input, write_text
 from scots.data.trajectories import Array, Meta
+from scots.envs import environment_class
 from scots.reporting.rollouts import Rollout
 
 Point = tuple[float, ...]
@@ -36,13 +37,13 @@ class SavedRollout(Config):
 
     @classmethod
     def of(cls, rollout: Rollout, meta: Meta) -> Self:
-        """What is kept of a recorded episode: its position columns."""
-        episode, columns = rollout.episode, list(meta.position)
+        """What is kept of a recorded episode: where it was on the map."""
+        episode, environment = rollout.episode, environment_class(meta)
         assert episode.observations is not None
         return cls(
             label=rollout.label,
-            positions=_points(episode.observations[:, columns]),
-            goal=None if episode.goal is None else _points(episode.goal[None, columns])[0],
+            positions=_points(environment.positions(meta, episode.observations)),
+            goal=None if episode.goal is None else _points(environment.positions(meta, episode.goal[None]))[0],
             subgoals=tuple(_points(subgoal[None])[0] for subgoal in rollout.subgoals),
             plans=tuple(SavedPlan(step, _points(positions)) for step, positions in rollout.plans.items()),
         )

@@ -17,9 +17,9 @@ from scots.core.errors import BadInput
 from scots.core.files import atomic
 from scots.data.trajectories import Array, Meta
 from scots.envs import environment_class
-from scots.envs.base import Task
+from scots.envs.base import OUT_OF_TIME, Task
 from scots.envs.maze import maze_of
-from scots.envs.ogbench import make_simulator
+from scots.envs.ogbench import OGBenchMaze, make_simulator
 from scots.evaluation.control import Controller, SubgoalController
 from scots.evaluation.rollout import Encode, Episode, run_episodes
 from scots.reporting.maps import INK, draw_maze
@@ -55,9 +55,12 @@ class Rollout:
 
     @property
     def label(self) -> str:
-        """The task and how it ended: "task 1: reached in 120 steps"."""
-        task = f"task {self.episode.task.number}" if self.episode.task.number else "own task"
-        return f"{task}: {'reached' if self.episode.success else 'not reached'} in {self.episode.steps:,} steps"
+        """The task and how it ended: "task 1: reached in 120 steps", "task 2: collision, 31 steps"."""
+        episode = self.episode
+        task = f"task {episode.task.number}" if episode.task.number else "own task"
+        if episode.failure not in (None, OUT_OF_TIME):
+            return f"{task}: {episode.failure}, {episode.steps:,} steps"
+        return f"{task}: {'reached' if episode.success else 'not reached'} in {episode.steps:,} steps"
 
     def plan_at(self, step: int) -> Array:
         """The plan that was followed at a step (T, P); empty without a planner."""
@@ -144,7 +147,9 @@ class _Artists:
         self._subgoals = axes.plot([], [], "o", color=_SUBGOAL, markeredgecolor=INK, markeredgewidth=0.4, zorder=5)[0]
         self._subgoals.set(label="subgoal" if planned else "", markersize=dot)
         self.path = _path(axes, longest)
+        senses = len(self._environment.points_seen(self._observations[0])) > 0
         self._seen = axes.plot([], [], ".", color=_SEEN, markersize=2, zorder=2)[0]
+        self._seen.set_label("seen" if senses else "")
         for position, shape, colour, size, label in (
             (self._positions[0], "o", "none", 8, "start"),
             (goal, "*", _GOAL, 14, "goal"),
@@ -310,7 +315,9 @@ class _Camera:
 
 
 def camera_of(meta: Meta) -> _Camera | None:
-    """The camera of a dataset's environment; None if it has none or nothing can render here."""
+    """The camera of a dataset's environment; None if it has none or, as is then said, nothing can render here."""
+    if not issubclass(environment_class(meta), OGBenchMaze):
+        return None
     try:
         return _Camera(meta)
     except Exception as error:  # each graphics library has exceptions of its own, and walls will do
