@@ -4,9 +4,11 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from scots.cli import main
 from scots.core.config import Seeds
@@ -308,6 +310,22 @@ def test_training_ends_soon_after_a_medium_actor(tmp_path: Path, monkeypatch: py
     assert len((tmp_path / "log.jsonl").read_text().splitlines()) == 3
     with pytest.raises(BadInput, match="--steps 0: expected between 1 and 9,000"):
         runner_training.train_runner("hopper", tmp_path, 0)
+
+
+@pytest.mark.usefixtures("quick")
+def test_training_computes_in_one_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """However many the machine has, so that its sums round alike."""
+    threads: set[int] = set()
+    update = runner_training.SAC.update
+
+    def watched(*arguments: Any) -> None:
+        threads.update(own["num_threads"] for own in threadpool_info() if own["user_api"] == "blas")
+        update(*arguments)
+
+    monkeypatch.setattr(runner_training.SAC, "update", watched)
+    with threadpool_limits(2, user_api="blas"):
+        runner_training.train_runner("hopper", tmp_path, 300)
+    assert threads == {1}
 
 
 @pytest.mark.usefixtures("quick")

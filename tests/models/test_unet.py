@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from scots.models.unet import ResidualBlock, SequenceEncoder, TemporalUnet, TimeSinusoid
+from scots.models.unet import Mish, ResidualBlock, SequenceEncoder, TemporalUnet, TimeSinusoid
 
 
 def small(**options: int) -> TemporalUnet:
@@ -53,6 +53,27 @@ def test_rows_of_a_batch_do_not_mix():
         for n in range(5):
             alone = network(sequence[n : n + 1], time[n : n + 1])
             torch.testing.assert_close(alone[0], together[n], rtol=1e-4, atol=1e-5)
+
+
+def test_the_activation_and_its_slope_are_those_of_torch():
+    """Also where e^x is beyond float32, where its square is, and where it vanishes."""
+    inputs = torch.cat([torch.linspace(-20, 20, 2001), torch.tensor([-1e4, -100.0, 43.0, 45.0, 88.0, 100.0, 1e4])])
+    weights, found = torch.randn(len(inputs)), []
+    for activation in (Mish(), nn.Mish()):
+        variable = inputs.clone().requires_grad_()
+        outputs = activation(variable)
+        (outputs * weights).sum().backward()
+        found.append((outputs, variable.grad))
+    for ours, theirs in zip(*found, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-6, atol=2e-6)
+
+
+def test_a_time_that_all_share_may_be_given_once():
+    sequence, time = torch.randn(5, 8, 3), torch.tensor([0.3])
+    encoder = SequenceEncoder(3, 8, 8, (1, 2), (8, 16, 8), features=10)
+    with torch.inference_mode():
+        for network in (small(bypass=True), encoder):
+            torch.testing.assert_close(network(sequence, time), network(sequence, time.expand(5)), rtol=1e-4, atol=1e-5)
 
 
 def test_the_deepest_level_joins_both_ends():

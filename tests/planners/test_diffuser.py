@@ -1,5 +1,6 @@
 """Diffuser: returns, windows, losses, and plans on a task whose best plans are known."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -146,6 +147,29 @@ def test_a_network_without_error_gives_back_what_was_noised(prediction: str, rel
     model.ema.forward = lambda windows, times: perfect
     again = model._denoise(noisy, 2)
     torch.testing.assert_close(again[:, 1:], clean[:, 1:], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("relative", [True, False])
+def test_the_best_window_alone_takes_the_last_step(relative: bool):
+    """The slow form: all windows are denoised to the end, and the one is kept whose noisy form is worth most."""
+    model = Diffuser.for_data(replace(SMALL, relative=relative), drift()).eval()
+    denoise, values, calls = model._denoise, model.values, []
+
+    def watched(function: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+        def call(windows: torch.Tensor, step: int) -> torch.Tensor:
+            calls.append((step, windows))
+            return function(windows, step)
+
+        return call
+
+    model._denoise, model.values = watched(denoise), watched(values)
+    plans = model.plan(STARTS, None, range(6))
+    ranked, ended = (windows for step, windows in calls if step == 0)
+    assert (len(ranked), len(ended)) == (6 * 8, 6)
+    with torch.no_grad():
+        best = values(ranked, 0).view(6, 8).argmax(1)
+        slow = denoise(ranked, 0).view(6, 8, 8, 2)[torch.arange(6), best]
+    np.testing.assert_allclose(moves(plans), model.actions.inverse(slow[..., :1])[:, :-1, 0], rtol=1e-4, atol=1e-5)
 
 
 def test_shapes_of_values():

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from scots.core.config import Seeds
 from scots.core.console import console, progress
@@ -106,7 +107,7 @@ def train_runner(body: str, out: Path, steps: int | None = None, seed: int = 0) 
     console.print(
         f"{body}: SAC up to {steps:,} steps, or until a mean return of {enough:,.0f} over {_EPISODES} episodes"
     )
-    with progress(f"training {body}", steps, "steps", completed=training.steps) as bar:
+    with _one_thread(), progress(f"training {body}", steps, "steps", completed=training.steps) as bar:
         while training.steps < steps and not any(rung.return_mean >= enough for rung in rungs[:-_MORE_CHECKPOINTS]):
             before = training.steps
             training.advance(_CHECKPOINT_EVERY * (before // _CHECKPOINT_EVERY + 1))
@@ -120,6 +121,14 @@ def train_runner(body: str, out: Path, steps: int | None = None, seed: int = 0) 
     ladder = Ladder(tuple(rungs), tuple(actors)).up_to(enough)
     ladder.save(out / "ladder.safetensors")
     return ladder
+
+
+def _one_thread() -> threadpool_limits:
+    """Products in one thread, so that they round alike on any number of cores.
+
+    They are so small that a second thread gains nothing, and on busy cores both would mostly wait for each other.
+    """
+    return threadpool_limits(1, user_api="blas")
 
 
 def _actor_path(out: Path, steps: int) -> Path:

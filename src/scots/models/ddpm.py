@@ -49,9 +49,9 @@ class CosineProcess:
         return steps / self.steps
 
     def back(self, clean: Tensor, sequence: Tensor, step: int, noise: Tensor) -> Tensor:
-        """A draw of x_{t-1} given x_t and the estimate of x_0; the last one, at step 0, adds no noise."""
+        """A draw of x_{t-1} given x_t and the estimate of x_0. At step 0 that is the estimate itself."""
         mean = float(self.clean_weight[step]) * clean + float(self.noisy_weight[step]) * sequence
-        return mean + math.sqrt(float(self.variance[step])) * noise if step else mean
+        return mean + math.sqrt(float(self.variance[step])) * noise
 
 
 def climb(sequence: Tensor, value: Value, step: int, length: float) -> Tensor:
@@ -74,17 +74,17 @@ def guided_sample(
     scale: float = 0.0,
     climbs: int = 0,
     last_guided: int = 0,
-) -> tuple[Tensor, Tensor]:
-    """Sequences from x_t (B, T, D) at step `first` down to the data; and as they were before the last step, at step 0.
+) -> Tensor:
+    """Sequences from x_t (B, T, D) at step `first` down to step 0, of which the estimate of the data is the last step.
 
-    Before every step down to `last_guided` they climb the value `climbs` times, by `scale` times the variance of the
-    step. `noise` draws standard noise of their shape.
+    That one is left to the caller, who may not want it of all of them. Before every step down to `last_guided` they
+    climb the value `climbs` times, by `scale` times the variance of the step. `noise` draws standard noise of their
+    shape.
     """
-    sequence = before = clamp(sequence)
-    for step in range(first, -1, -1):
+    sequence = clamp(sequence)
+    for step in range(first, 0, -1):
         if value is not None and step >= last_guided:
             for _ in range(climbs):
                 sequence = clamp(climb(sequence, value, step, scale * float(process.variance[step])))
-        before = sequence
         sequence = clamp(process.back(denoise(sequence, step), sequence, step, noise()))
-    return sequence, before
+    return sequence

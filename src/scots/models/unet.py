@@ -13,9 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from scots.models.nets import sinusoid
 
@@ -69,7 +71,10 @@ class TemporalUnet(nn.Module):
     def forward(
         self, sequence: Tensor, time: Tensor, context: Tensor | None = None, condition: Tensor | None = None
     ) -> Tensor:
-        """(B, T, D) noised at times (B,) in [0, 1], with context (B, T, C) and condition (B, K) -> (B, T, D)."""
+        """(B, T, D) noised at times (B,) in [0, 1], with context (B, T, C) and condition (B, K) -> (B, T, D).
+
+        Without a condition, a time that all sequences share may be given once (1,).
+        """
         told = self.time(time) if condition is None else torch.cat([self.time(time), condition], dim=-1)
         steps = sequence if context is None else torch.cat([sequence, context], dim=-1)
         hidden, skips = steps.mT, []
@@ -124,7 +129,7 @@ class SequenceEncoder(nn.Module):
         self.features = nn.Sequential(nn.Flatten(), *layers, nn.Linear(hidden[-1], features))
 
     def forward(self, sequence: Tensor, time: Tensor) -> Tensor:
-        """(B, T, D) noised at times (B,) -> (B, features)."""
+        """(B, T, D) noised at times (B,), or at one time (1,) -> (B, features)."""
         told, hidden = self.time(time), sequence.mT
         for level, block in enumerate(self.blocks):
             hidden = block(hidden, told)
@@ -149,7 +154,7 @@ class ResidualBlock(nn.Module):
         self.shortcut = nn.Conv1d(inputs, outputs, 1) if inputs != outputs else nn.Identity()
 
     def forward(self, hidden: Tensor, told: Tensor) -> Tensor:
-        """(B, inputs, T), (B, told) -> (B, outputs, T)."""
+        """(B, inputs, T), (B, told) or (1, told) -> (B, outputs, T)."""
         inner = self.first(hidden) + self.told(told)[..., None]
         return self.second(inner) + self.shortcut(hidden)
 
@@ -180,4 +185,30 @@ class TimeSinusoid(nn.Module):
 
 def _convolution(inputs: int, outputs: int, kernel: int) -> tuple[nn.Module, ...]:
     """A convolution that keeps the length, with its norm and activation."""
-    return nn.Conv1d(inputs, outputs, kernel, padding=kernel // 2), nn.GroupNorm(GROUPS, outputs), nn.Mish()
+    return nn.Conv1d(inputs, outputs, kernel, padding=kernel // 2), nn.GroupNorm(GROUPS, outputs), Mish()
+
+
+class Mish(nn.Mish):
+    """x tanh(log(1 + e^x)): torch's own, but in less than half the time on a CPU, where it was a third of all time."""
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Of each element."""
+        return _CPUMish.apply(inputs) if inputs.device.type == "cpu" else super().forward(inputs)
+
+
+class _CPUMish(torch.autograd.Function):
+    """x - 2x / (1 + (1 + e^x)^2): the same by one exponential and products, where torch takes three such functions."""
+
+    @staticmethod
+    def forward(context: Any, inputs: Tensor) -> Tensor:
+        share = inputs.exp().add_(1).square_().add_(1).reciprocal_()  # 0 where e^x is beyond float32, as it should be
+        context.save_for_backward(inputs, share)
+        return torch.addcmul(inputs, inputs, share, value=-2)
+
+    @staticmethod
+    def backward(context: Any, gradient: Tensor) -> Tensor:
+        """Times 1 + 2 share (2 (1 - share) x sigmoid(x) - 1)."""
+        inputs, share = context.saved_tensors
+        slope = functional.silu(inputs)
+        slope.addcmul_(slope, share, value=-1).mul_(2).sub_(1)
+        return torch.addcmul(gradient, gradient * share, slope, value=2)

@@ -292,13 +292,13 @@ class Diffuser(PlannerModel):
             first = config.guidance.warm_steps - 1
             level = torch.full((batch * count,), first, device=device)
             sequence = self.process.noised(rest.repeat_interleave(count, dim=0), level, sequence)
-        windows, noisy = guided_sample(
+        noisy = guided_sample(
             self.process, self._denoise, clamp, sequence, noise, first=first, value=self._guide(), **self._guidance()
         )
-        if self.value is None:
-            return windows
-        values = self.values(noisy, 0).view(batch, count)  # it has never seen a clean window
-        return windows.view(batch, *shape)[torch.arange(batch, device=device), values.argmax(1)]
+        if self.value is not None:
+            values = self.values(noisy, 0).view(batch, count)  # it has never seen a clean window
+            noisy = noisy.view(batch, *shape)[torch.arange(batch, device=device), values.argmax(1)]
+        return self._denoise(noisy, 0)
 
     def _guidance(self) -> dict[str, Any]:
         guidance = self.config.guidance
@@ -308,7 +308,7 @@ class Diffuser(PlannerModel):
         return None if self.value is None else self.values
 
     def _denoise(self, windows: Tensor, step: int) -> Tensor:
-        steps = torch.full((len(windows),), step, device=windows.device)
+        steps = torch.tensor([step], device=windows.device)  # one for all windows: it is embedded once
         output, present = self.ema(windows, self.process.times(steps)), self._present(windows)
         alpha, sigma = self.process.levels(steps)
         return present + clean_at(self.config.prediction, output, windows - alpha * present, alpha, sigma)
@@ -317,10 +317,8 @@ class Diffuser(PlannerModel):
         """The returns that noisy windows promise (B,), in units of the rewards."""
         assert self.value_ema is not None
         mean, deviation = self.value_scale
-        return mean + deviation * self.value_ema(windows, self._times(windows, step))
-
-    def _times(self, windows: Tensor, step: int) -> Tensor:
-        return self.process.times(torch.full((len(windows),), float(step), device=windows.device))
+        time = self.process.times(torch.tensor([step], device=windows.device))
+        return mean + deviation * self.value_ema(windows, time)
 
     def _plans(self, windows: Tensor, ends: Sequence[Array | None], seeds: Sequence[int]) -> list[Plan]:
         """Windows in data units; given states are kept to the bit, which scaling back and forth would round."""
