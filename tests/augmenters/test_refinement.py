@@ -170,7 +170,7 @@ def test_one_state_off_the_data_rejects_its_window_alone():
 def test_windows_never_reach_what_their_neighbours_make(segment: int, generated: int, context: int):
     sizes = RefinementConfig(generated=generated, context=context).sizes(segment)
     made = sizes["tokens"] - 2 * sizes["context"]
-    assert 1 <= made <= max(1, 2 * (segment - 1) // 3)
+    assert 1 <= made <= max(1, (segment - 1) // 2)
     assert made + sizes["context"] <= segment - 1
 
 

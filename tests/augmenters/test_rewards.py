@@ -18,6 +18,7 @@ from scots.augmenters.rewards import (
     is_terminal_row,
     kept_states,
     label_rewards,
+    until_terminal,
 )
 from scots.core.errors import BadInput
 from scots.data import formats
@@ -126,6 +127,12 @@ def test_a_trajectory_is_cut_at_its_first_ending(flags: list[tuple[bool, bool, b
         assert kept_states(states, np.arange(len(flags)), made, terminal, rule) == expected
 
 
+def test_nothing_is_stitched_to_a_terminal_row():
+    terminal = np.isin(np.arange(10), [3, 7])
+    assert until_terminal(np.array([0, 1, 6, 7, 2, 3]), terminal).tolist() == [0, 1, 6, 7]
+    assert until_terminal(np.array([0, 1, 2, 5]), terminal).tolist() == [0, 1, 2, 5]
+
+
 class Constant:
     """A reward model that says 100 and counts what it was asked."""
 
@@ -169,9 +176,10 @@ def test_stitched_data_carries_rewards_and_ends(tmp_path: Path, monkeypatch: pyt
     assert 0 < aug.terminated.sum() < len(aug)
     assert (aug.lengths[~aug.terminated] == config.stitching.states).all()
     for episode, over in zip(aug.episodes(), aug.terminated, strict=True):
-        ended = terminal[episode.source] & (episode.generated == 0)
+        ended = terminal[episode.source]
         assert not ended[:-1].any()
         assert ended[-1] <= over
+        assert not (ended & (episode.generated > 0)).any()  # it ends at the state that was recorded
         assert episode.rewards[-1] == 0
     steps = aug.window_starts(2)
     expected = aug.observations[steps] @ [2, -1] + aug.actions[steps] @ [3, -1]

@@ -46,7 +46,7 @@ class RefinementConfig(Config):
     """Which states of a stitched trajectory are made by the stitcher. The defaults are the paper's.
 
     A local refinement makes a few states around each join and leaves all others as recorded. Where a segment is too
-    short for that many, it makes at most two thirds of it.
+    short for that many, it makes at most half of it.
     """
 
     generated: int | None = None  # states made around a join; None: all but the ends of every segment
@@ -64,7 +64,7 @@ class RefinementConfig(Config):
         """Sizes of the stitcher for segments of this many states."""
         if self.generated is None:
             return {"tokens": segment, "context": 1}
-        made = min(self.generated, max(1, 2 * (segment - 1) // 3))
+        made = min(self.generated, max(1, (segment - 1) // 2))
         context = max(1, min(self.context, segment - 1 - made))
         return {"tokens": made + 2 * context, "context": context}
 

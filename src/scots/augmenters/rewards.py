@@ -140,6 +140,16 @@ def environment_ends(meta: Meta) -> Ends | None:
     return environment_class(meta).termination(meta) if known else None
 
 
+def until_terminal(rows: Array, terminal: Array) -> Array:
+    """The source rows (T,) of a stitched trajectory up to the first in which an episode ended (`terminal` flags (N,)).
+
+    What was stitched to that is cut before joins are repaired: a state at a join may be made anew, and would then
+    no longer look like an end.
+    """
+    ended = np.flatnonzero(terminal[rows])
+    return rows[: ended[0] + 1] if ended.size else rows
+
+
 def kept_states(states: Array, rows: Array, made: Array, terminal: Array, ends: Ends | None) -> tuple[int, bool]:
     """How many states of a stitched trajectory (T, O) there are until it is over, and whether it is over by then.
 

@@ -36,6 +36,7 @@ from scots.augmenters.rewards import (
     is_terminal_row,
     kept_states,
     label_rewards,
+    until_terminal,
 )
 from scots.augmenters.stitching import First, Segments, StitchingConfig, assemble, walk
 from scots.core.config import Config, Profile, Seeds
@@ -394,6 +395,8 @@ class StitchingJob(ShardedJob):
         rewards, ends = self._rewards(recorded), self._ends(recorded)
 
         def finish(rows: Array, number: int) -> dict[str, Array]:
+            if "terminal" in recorded:
+                rows = until_terminal(rows, recorded["terminal"])
             states, made = recorded["observations"][rows], np.zeros(len(rows), dtype=np.uint8)
             if stitcher:  # each trajectory draws its noise from its own stream
                 noise = torch.Generator().manual_seed(seeds.integer("refine", number))
