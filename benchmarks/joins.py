@@ -287,7 +287,10 @@ def variants(study: Study) -> dict[str, tuple[Repair, bool]]:
             found[label] = (generated(study, refinement), True)
     own = study.config.refinement
     for calls in CALLS:
-        found[f"local {own.generated}, checked, {calls} calls"] = (generated(study, own, calls), True)
+        found[f"local {own.generated}, context {own.context}, checked, {calls} calls"] = (
+            generated(study, own, calls),
+            True,
+        )
     return found
 
 

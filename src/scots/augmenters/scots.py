@@ -206,7 +206,7 @@ def _laptop(config: ScotsConfig, spec: DatasetSpec) -> ScotsConfig:
             learning_rate=1e-3 if few_columns else 3e-3,
             warmup=200,
         ),
-        sampling=SamplingConfig(steps=6 if few_columns else 10, order=2, temperature=0.0),
+        sampling=SamplingConfig(steps=6 if few_columns else 8, order=2, temperature=0.0),
     )
     inverse = replace(
         config.inverse,
@@ -219,11 +219,14 @@ def _laptop(config: ScotsConfig, spec: DatasetSpec) -> ScotsConfig:
             learning_rate=1e-3 if few_columns else 5e-3,
         ),
     )
+    windows = (
+        {"generated": 5, "context": 3} if few_columns else {"generated": 7, "context": 1}
+    )  # by benchmarks/joins.py
     return replace(
         config,
         embedding=embedding,
         stitching=replace(config.stitching, shortlist=100, first=_first(config.stitching, spec)),
-        refinement=RefinementConfig(generated=5 if few_columns else 7, context=3, draws=3, keep_actions=True),
+        refinement=RefinementConfig(draws=3, keep_actions=True, **windows),
         stitcher=stitcher,
         inverse=inverse,
     )

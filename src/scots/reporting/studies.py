@@ -109,9 +109,10 @@ _JOINS = Study(
         states; nearer to walls are states that are nearer than any recorded one; step lengths say how far they would
         have to be moved, in recorded medians. Whole: all states of a segment are made, as in the paper. Held m:
         recorded states stay from the m-th after the join on. Local m: a network of short windows makes m states around
-        the join; checked: not where they would leave the data. Profile `laptop` uses local 5 for positions and local 7
-        for bodies, both with context 3 and checked. The shortlist by posture chooses among the 100 nearest segments;
-        without it the nearest are scored.""",
+        the join; checked: not where they would leave the data. n calls: windows of context 3 by so many calls of the
+        network. Profile `laptop` uses local 5 with context 3 by six calls for positions and, since this study, local 7
+        with context 1 by eight for bodies (before: context 3 by ten), both checked. The shortlist by posture chooses
+        among the 100 nearest segments; without it the nearest are scored.""",
 )
 
 _STREETS = Study(
