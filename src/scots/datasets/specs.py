@@ -307,9 +307,9 @@ _EPISODE_STATES = 1001  # Gymnasium ends an episode after 1000 steps
 _RETURNS = {"hopper": (-20.272305, 3234.3), "walker2d": (1.629008, 4592.3)}  # of a random and an expert policy [D]
 _RUNS = (  # D4RL has 1 M steps of medium data, 402,000 and 302,000 of replay; actors decide in how many episodes
     RunnerCollection(3150, _EPISODE_STATES, "hopper", "medium"),
-    RunnerCollection(2000, _EPISODE_STATES, "walker2d", "medium"),
+    RunnerCollection(1830, _EPISODE_STATES, "walker2d", "medium"),
     RunnerCollection(3100, _EPISODE_STATES, "hopper", "medium-replay"),
-    RunnerCollection(2000, _EPISODE_STATES, "walker2d", "medium-replay"),
+    RunnerCollection(1825, _EPISODE_STATES, "walker2d", "medium-replay"),
 )
 
 
@@ -327,7 +327,7 @@ def runner_spec(collection: RunnerCollection) -> DatasetSpec:
         replan_every=1,
         ours={},
         reference_returns=_RETURNS[collection.body],
-        minutes={"collect": 10, "augment": 40, "planner": 60, "evaluate": 20},
+        minutes={"collect": 10, "augment": 40, "planner": 20, "evaluate": 15},
     )
 
 

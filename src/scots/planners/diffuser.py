@@ -59,7 +59,7 @@ class DiffuserConfig(Config):
     discount: float = 0.997
     termination_penalty: float = 100.0  # taken off the last reward of episodes that ended in a terminal state
     first_action_weight: float = 10.0  # in the loss: it is the one that is carried out
-    ema: float = 0.995
+    ema: float = 0.9995  # 0.995 every tenth step in the reference
     prediction: Prediction = "x0"
     relative: bool = False  # the network puts out how states differ from the present one
     bypass: bool = False  # of the last norm of the network, see TemporalUnet
@@ -360,6 +360,7 @@ _SCALES: dict[Profile, dict[str, Any]] = {
         "diffusion_steps": 10,
         "relative": True,
         "bypass": True,
+        "ema": 0.995,
         "guidance": GuidanceConfig(candidates=16, scale=0.3, climbs=1, last_guided=1),  # climbs as far as at `paper`
         "training": TrainingConfig(steps=30_000, batch_size=64, learning_rate=1e-3, schedule="cosine", warmup=200),
     },
