@@ -31,7 +31,7 @@ class ScanEncoderConfig(Config):
     channels: tuple[int, int, int, int] = (8, 16, 32, 32)
     hidden: int = 128
     training: TrainingConfig = TrainingConfig(
-        steps=3000, batch_size=64, learning_rate=1e-3, schedule="cosine", warmup=100
+        steps=9000, batch_size=64, learning_rate=1e-3, schedule="cosine", warmup=100
     )
 
     def __post_init__(self) -> None:
