@@ -44,7 +44,8 @@ from scots.augmenters.refinement import (
     refine,
     unit_quaternions,
 )
-from scots.augmenters.scots import ScotsConfig, prepare, segments_folder
+from scots.augmenters.scots import prepare, segments_folder
+from scots.augmenters.settings import ScotsConfig
 from scots.augmenters.stitching import Segments, StitchingConfig, assemble, walk
 from scots.core.config import Seeds
 from scots.core.files import append_rows

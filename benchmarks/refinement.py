@@ -22,7 +22,7 @@ from scots.augmenters.refinement import (
     label_actions,
     refine,
 )
-from scots.augmenters.scots import ScotsConfig
+from scots.augmenters.settings import ScotsConfig
 from scots.augmenters.stitching import assemble
 from scots.data.manifold import Manifold
 from scots.data.trajectories import Array, Meta, Trajectories, offsets_from_lengths

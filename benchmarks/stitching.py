@@ -15,7 +15,8 @@ import numpy as np
 from walk_workers import SEEDS, prepare_naive, prepare_walk
 
 from scots.augmenters.index import SegmentIndex, segment_starts
-from scots.augmenters.scots import VARIANTS, Scots
+from scots.augmenters.scots import Scots
+from scots.augmenters.settings import VARIANTS
 from scots.augmenters.stitching import Segments
 from scots.data.npz import read_npz
 from scots.data.shards import Shards

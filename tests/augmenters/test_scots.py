@@ -14,7 +14,8 @@ import pytest
 
 from scots.augmenters import AUGMENTERS
 from scots.augmenters import scots as scots_module
-from scots.augmenters.scots import ScotsConfig, stitched_by
+from scots.augmenters.scots import stitched_by
+from scots.augmenters.settings import ScotsConfig
 from scots.augmenters.stitching import assemble
 from scots.cli import main
 from scots.core.errors import BadInput

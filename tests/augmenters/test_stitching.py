@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from scots.augmenters import stitching
 from scots.augmenters.index import SegmentIndex, segment_starts
-from scots.augmenters.scots import VARIANTS
+from scots.augmenters.settings import VARIANTS
 from scots.augmenters.stitching import (
     Memory,
     Segments,

@@ -15,7 +15,7 @@ from browser import without_terms
 from pictures import frames_of, share_drawn
 
 from scots.augmenters import AUGMENTERS
-from scots.augmenters.scots import ScotsConfig
+from scots.augmenters.settings import ScotsConfig
 from scots.cli import Command, main
 from scots.data import formats
 from scots.data.trajectories import Meta, Trajectories

@@ -12,7 +12,7 @@ from scots.agents import AGENTS
 from scots.agents.gcbc import GCBC
 from scots.augmenters import AUGMENTERS
 from scots.augmenters.embedding import ENCODERS, RawState
-from scots.augmenters.scots import ScotsConfig
+from scots.augmenters.settings import ScotsConfig
 from scots.core.errors import BadInput
 from scots.datasets.specs import spec_of
 from scots.models.training import Model, fit

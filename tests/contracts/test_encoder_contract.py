@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from scots.augmenters.embedding import ENCODERS, StateEncoder, TemporalDistanceConfig
-from scots.augmenters.scots import ScotsConfig, train_encoder
+from scots.augmenters.scots import train_encoder
+from scots.augmenters.settings import ScotsConfig
 from scots.core.errors import BadInput
 from scots.datasets import toy
 from scots.models.training import TrainingConfig

@@ -7,8 +7,9 @@ import torch
 from scots.data.trajectories import Array, Meta, Trajectories, offsets_from_lengths
 from scots.models.diffusion import SamplingConfig
 from scots.models.training import TrainingConfig, fit
+from scots.planners.canvas import overlap_errors
 from scots.planners.cd import CompositionalDiffuser
-from scots.planners.chunks import ChunkConfig, ChunkPlanner, overlap_errors
+from scots.planners.chunks import ChunkConfig, ChunkPlanner
 from scots.planners.gsc import GenerativeSkillChaining
 
 pytestmark = pytest.mark.slow

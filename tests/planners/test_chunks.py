@@ -17,8 +17,9 @@ from scots.core.errors import BadInput
 from scots.datasets.specs import SPECS
 from scots.models import diffusion
 from scots.models.diffusion import SamplingConfig
+from scots.planners.canvas import Canvas, blend, overlap_errors
 from scots.planners.cd import CompositionalDiffuser
-from scots.planners.chunks import Canvas, ChunkConfig, ChunkPlanner, blend, overlap_errors
+from scots.planners.chunks import ChunkConfig, ChunkPlanner
 from scots.planners.gsc import GenerativeSkillChaining, average_overlaps
 
 # -------------------------------------------------------------------------------------------------------------- plans

@@ -10,7 +10,8 @@ import pytest
 
 from scots.augmenters import AUGMENTERS
 from scots.augmenters.embedding import ENCODERS
-from scots.augmenters.scots import Scots, ScotsConfig
+from scots.augmenters.scots import Scots
+from scots.augmenters.settings import ScotsConfig
 from scots.cli import main
 from scots.core.config import Config
 from scots.core.errors import BadInput

@@ -9,7 +9,7 @@ import pytest
 
 from scots.augmenters import AUGMENTERS
 from scots.augmenters.embedding import RawState, TemporalDistance, TemporalDistanceConfig
-from scots.augmenters.scots import ScotsConfig
+from scots.augmenters.settings import ScotsConfig
 from scots.core.config import Seeds
 from scots.core.errors import BadInput
 from scots.core.files import append_rows

@@ -19,7 +19,8 @@ from scots.app import messages
 from scots.app.explorer import Explorer, States
 from scots.app.run_folder import RunFolder
 from scots.augmenters import augmenter_of
-from scots.augmenters.scots import ScotsConfig, Stitched, prepare_segments, stitched_by
+from scots.augmenters.scots import Stitched, prepare_segments, stitched_by
+from scots.augmenters.settings import ScotsConfig
 from scots.augmenters.stitching import Segments, StitchingConfig
 from scots.core.config import Profile
 from scots.core.errors import BadInput

@@ -16,7 +16,8 @@ from scots.agents.base import Agent
 from scots.augmenters import augmenter_of
 from scots.augmenters.embedding import TemporalDistance, TemporalDistanceConfig
 from scots.augmenters.refinement import InverseDynamics, Stitcher
-from scots.augmenters.scots import ScotsConfig, Stitched, stitched_by
+from scots.augmenters.scots import Stitched, stitched_by
+from scots.augmenters.settings import ScotsConfig
 from scots.core.config import Config, Profile
 from scots.core.console import console
 from scots.core.errors import BadInput

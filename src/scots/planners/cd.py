@@ -10,7 +10,8 @@ which agrees better at as many network calls as there are chunks.
 from __future__ import annotations
 
 from scots.models.diffusion import SolverStep
-from scots.planners.chunks import Canvas, ChunkPlanner
+from scots.planners.canvas import Canvas
+from scots.planners.chunks import ChunkPlanner
 
 
 class CompositionalDiffuser(ChunkPlanner):

@@ -11,7 +11,6 @@ together: `cd` conditions each on its neighbours (Luo et al., 2025), `gsc` avera
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -31,9 +30,9 @@ from scots.models.nets import Scale, feature_sizes, fourier_features, mlp
 from scots.models.training import EMA, Batch, TrainingConfig
 from scots.models.unet import SequenceEncoder, TemporalUnet
 from scots.planners.base import Plan, PlannerModel
+from scots.planners.canvas import Canvas, blend, overlap_errors
 
 POSITIONS_PER_CALL = 16384  # in one network call: bounds memory, and larger batches are no faster on a CPU
-BLEND_RATE = 2.0  # of the exponential that fades one chunk into the next
 _FLAG_WIDTH = 32  # columns of the condition that say whether an end is inpainted
 _FEWEST_POSITIONS = 4  # of a chunk
 _MOST_CHUNKS = 20  # a distance that asks for more is not to be trusted
@@ -164,46 +163,6 @@ class ChunkDenoiser(nn.Module):
             ends = positions[:, [0, -1]] * is_inpainted[..., None]
             condition = self.condition(torch.cat([*told, ends.flatten(1)], dim=-1))
         return self.net(chunk, time, positions[..., chunk.shape[-1] :], condition)
-
-
-@dataclass(eq=False)
-class Canvas:
-    """The chunks of many plans while they are denoised; a plan of fewer chunks leaves its last ones alone."""
-
-    chunks: Tensor  # (B, N, T, D) noisy
-    clean: Tensor  # (B, N, T, D) their latest clean estimates
-    counts: Tensor  # (B,) chunks of each plan
-    ends: Tensor  # (B, 2, D) start and goal
-
-    def numbered(self, number: int) -> tuple[Tensor, Tensor]:
-        """Plan and number of every chunk of this number."""
-        (plans,) = torch.nonzero(self.counts > number, as_tuple=True)
-        return plans, torch.full_like(plans, number)
-
-    def every(self) -> tuple[Tensor, Tensor]:
-        """Plan and number of every chunk."""
-        numbers = torch.arange(self.chunks.shape[1], device=self.counts.device)
-        plans, chosen = torch.nonzero(numbers < self.counts[:, None], as_tuple=True)
-        return plans, chosen
-
-    def has_neighbours(self, plans: Tensor, numbers: Tensor) -> Tensor:
-        """Whether there is a chunk before and after each of these (M, 2)."""
-        return torch.stack([numbers > 0, numbers + 1 < self.counts[plans]], dim=1)
-
-    def overlaps(self, plans: Tensor, numbers: Tensor, length: int) -> Tensor:
-        """Overlaps with the chunks before and after (M, 2, O, D); anything where there is none."""
-        before = self.chunks[plans, (numbers - 1).clamp(min=0), -length:]
-        after = self.chunks[plans, (numbers + 1).clamp(max=self.chunks.shape[1] - 1), :length]
-        return torch.stack([before, after], dim=1)
-
-    def inpainted(self, chunks: Tensor, plans: Tensor, numbers: Tensor) -> Tensor:
-        """These chunks (M, T, D) with start and goal where they begin and end a plan."""
-        inner = self.has_neighbours(plans, numbers)
-        chunks = chunks.clone()
-        for side, index in enumerate((0, -1)):
-            own = ~inner[:, side]
-            chunks[own, index] = self.ends[plans[own], side]
-        return chunks
 
 
 class ChunkPlanner(PlannerModel):
@@ -433,25 +392,6 @@ class ChunkPlanner(PlannerModel):
             raise BadInput(f"episodes of {states} states are too short to plan with; {least} are needed")
         shorter = replace(config, stride=stride, chunk=chunk, overlap=round(config.overlap / config.chunk * chunk))
         return replace(shorter, front_padding=config.front_padding * shorter.span // config.span)
-
-
-def overlap_errors(chunks: Tensor, counts: Tensor, overlap: int) -> Tensor:
-    """By how much overlaps disagree: mean squares, summed over the joins of each plan: (B, N, T, D) -> (B,)."""
-    errors = (chunks[:, :-1, -overlap:] - chunks[:, 1:, :overlap]).square().mean(dim=(2, 3))
-    joins = torch.arange(errors.shape[1], device=errors.device) + 1 < counts[:, None]
-    return (errors * joins).sum(dim=1)
-
-
-def blend(chunks: Tensor, overlap: int) -> Tensor:
-    """Chunks (N, T, D) as one sequence (L, D): each overlap fades exponentially from the earlier to the later one."""
-    share = torch.linspace(0, 1, overlap, dtype=chunks.dtype, device=chunks.device)
-    last = math.exp(-BLEND_RATE)
-    weight = ((torch.exp(-BLEND_RATE * share) - last) / (1 - last))[:, None]  # of the earlier chunk
-    joined = chunks[0]
-    for chunk in chunks[1:]:
-        faded = weight * joined[-overlap:] + (1 - weight) * chunk[:overlap]
-        joined = torch.cat([joined[:-overlap], faded, chunk[overlap:]])
-    return joined
 
 
 SCALES: dict[Profile, dict[str, Any]] = {

@@ -9,7 +9,8 @@ from __future__ import annotations
 import torch
 
 from scots.models.diffusion import SolverStep
-from scots.planners.chunks import Canvas, ChunkPlanner
+from scots.planners.canvas import Canvas
+from scots.planners.chunks import ChunkPlanner
 
 
 class GenerativeSkillChaining(ChunkPlanner):

@@ -17,7 +17,8 @@ from scots.augmenters import AUGMENTERS
 from scots.augmenters.embedding import RawState, StateEncoder
 from scots.augmenters.refinement import InverseDynamics
 from scots.augmenters.rewards import RewardModel
-from scots.augmenters.scots import ScotsConfig, stitched_by
+from scots.augmenters.scots import stitched_by
+from scots.augmenters.settings import ScotsConfig
 from scots.augmenters.stitching import Segments, assemble, walk
 from scots.core.config import Config, Seeds
 from scots.core.errors import BadInput
