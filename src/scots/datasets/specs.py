@@ -135,9 +135,7 @@ class DatasetSpec(Config):
     columns: int  # of an observation
     episode_states: int  # states of a recorded episode
     environment: str | None = None
-    collection: MazeCollection | RunnerCollection | NavigationCollection | EncodedScans | None = (
-        None  # how it is collected here, if it can be
-    )
+    collection: MazeCollection | RunnerCollection | NavigationCollection | EncodedScans | None = None  # if made here
     path_steps: int | None = None  # of the longest path across it, where lengths are derived from that
     # augmentation
     segment: int = 1 + SEGMENT_STEPS  # H, states of a segment [P]

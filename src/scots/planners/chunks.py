@@ -37,6 +37,9 @@ _FLAG_WIDTH = 32  # columns of the condition that say whether an end is inpainte
 _FEWEST_POSITIONS = 4  # of a chunk
 _MOST_CHUNKS = 20  # a distance that asks for more is not to be trusted
 
+Composition = Literal["interleaved", "parallel"]
+"""How CD denoises at every time: chunk after chunk, or all at once."""
+
 
 @dataclass(frozen=True)
 class ChunkConfig(Config):
@@ -45,12 +48,8 @@ class ChunkConfig(Config):
     chunk: int = 160  # positions of a chunk
     overlap: int = 56  # positions that neighbours share
     stride: int = 1  # steps from one position to the next; plans go straight between them
-    chunks: int | None = after_training(
-        None
-    )  # of every plan; None: as many as the temporal distance from start to goal takes
-    steps_per_distance: float = after_training(
-        2.5
-    )  # of a plan, if that decides its chunks: distances fall far short of recorded steps
+    chunks: int | None = after_training(None)  # of every plan; None: as many as the temporal distance takes
+    steps_per_distance: float = after_training(2.5)  # of such a plan: distances fall far short of recorded steps
     width: int = 128
     multipliers: tuple[int, ...] = (1, 2, 4, 8)  # of the width, level by level
     time_sizes: tuple[int, ...] = (96, 192, 192, 96)  # of the layers of the time embedding
@@ -68,12 +67,8 @@ class ChunkConfig(Config):
     front_padding: int = 64  # steps for which a training window may wait at the begin of its episode
     end_padding: int = 0  # steps for which it may wait at the end
     early_arrival: float = 0.0  # share of training windows that arrive early, or before they begin, and then wait
-    composition: Literal["interleaved", "parallel"] = after_training(
-        "interleaved"
-    )  # CD: chunk after chunk, or all at once
-    guidance: float = after_training(
-        2.0
-    )  # CD: weight of the overlap condition (classifier-free guidance); 1: no guidance
+    composition: Composition = after_training("interleaved")
+    guidance: float = after_training(2.0)  # CD: weight of the overlaps (classifier-free guidance); 1: no guidance
     candidates: int = after_training(40)  # plans drawn for each that is kept: the one whose overlaps agree best
     sampling: SamplingConfig = after_training(SamplingConfig(steps=50, temperature=1.0))
     eta: float = after_training(1.0)  # share of the variance of stochastic DDIM that is taken out at each step
