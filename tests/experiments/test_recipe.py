@@ -218,6 +218,9 @@ def test_columns_differ_by_what_their_names_say():
     gsc, cd, long = (run.recipe for run in TABLES["composition"].runs([POINT.id], columns))
     assert (gsc, cd) == (Recipe("scots", "gsc", "gciql"), Recipe(None, "cd", "gciql"))
     assert long.resolve(POINT, "laptop").planner.span == 497
+    for size, horizon in (("medium", 501), ("large", 501), ("giant", 1001)):
+        recipe = TABLES["composition"].recipe("SCoTS", dataset := f"antmaze-{size}-stitch-v0", "laptop")
+        assert recipe.resolve(SPECS[dataset], "laptop").planner.horizon == horizon  # as the note of the table says
 
 
 def test_the_table_of_agents_has_each_on_recorded_generated_and_stitched_data():
