@@ -1,5 +1,7 @@
 """Chunks learned from short arcs of a half ring are composed to plans far beyond any of them."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -54,12 +56,16 @@ def arcs() -> Trajectories:
     return Trajectories(positions, offsets_from_lengths([STATES] * ARCS), meta=Meta(position=(0, 1)))
 
 
-@pytest.fixture(scope="module")
-def trained() -> CompositionalDiffuser:
+def learned(config: ChunkConfig) -> CompositionalDiffuser:
     torch.manual_seed(0)
-    model, data = CompositionalDiffuser.for_data(CONFIG, arcs()), arcs()
+    model, data = CompositionalDiffuser.for_data(config, arcs()), arcs()
     fit(model, data, seed=0)
     return model
+
+
+@pytest.fixture(scope="module")
+def trained() -> CompositionalDiffuser:
+    return learned(CONFIG)
 
 
 def used_as(model: ChunkPlanner, kind: type[ChunkPlanner], **changes: object) -> ChunkPlanner:
@@ -96,6 +102,15 @@ def test_composed_chunks_stay_on_it_all_the_way(composition: str, trained: Compo
     )
     assert together > 0.85  # 0.98 interleaved, 0.96 parallel
     assert apart < 0.65  # 0.55
+
+
+def test_chunks_with_averaged_overlaps_stay_on_it_if_enough_of_training_is_told_nothing():
+    """All that GSC's inner chunks know is from windows told nothing on either side: a quarter of them here.
+
+    The published share, 4 %, is too small for so short a training: 0.38, where CD has 0.98.
+    """
+    model = learned(replace(CONFIG, unconditioned=0.5))
+    assert on_ring(used_as(model, GenerativeSkillChaining), FAR) > 0.75  # 0.90
 
 
 def test_neighbours_that_see_each_other_agree(trained: CompositionalDiffuser):
