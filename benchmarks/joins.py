@@ -11,7 +11,9 @@
 - held m: whole segments, but recorded states stay from the m-th after the join on; the network is not trained for it
 - local m, context c: m states around the join are made by a network that was trained on such windows
 - checked: windows that leave the data are drawn again, up to three times, and stay as recorded after that
-- n calls: the variant of profile `laptop` with n calls of the network for every window in place of its own number
+
+The network is called as often as at profile `laptop`; the variant of the profile is also tried with other numbers of
+calls.
 
 Unrefined trajectories are also stitched without a shortlist by posture, which shows what it costs in coverage: cells is
 the median number of distinct cells of a maze, or of a grid, that a trajectory visits.
@@ -75,10 +77,20 @@ FADE = 8  # states over which the gap at a join fades
 RENOISED = (0.05, 0.2, 0.5)
 HELD = (5, 7, 9)
 LOCAL = ((5, 3), (7, 1), (7, 3))  # states made, and context
-CALLS = (3, 4, 6, 8, 10)  # of the network, for every window
+CALLS = (3, 4, 6, 8, 10)  # of the network for every window, beside the number of profile `laptop`
 
 Repair = Callable[[Array, Array, int], tuple[Array, Array]]
 """States (T, O) and source rows (T,) of a trajectory, and its number -> repaired states and which were made (T,)."""
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A way to repair joins."""
+
+    name: str
+    repair: Repair
+    calls: int | None = None  # of the network for every window
+    keep_actions: bool = True  # recorded ones, where states are
 
 
 @dataclass(frozen=True)
@@ -91,13 +103,18 @@ class Study:
     manifold: Manifold
     inverse: InverseDynamics | None
 
-    def measure(self, repair: Repair, *, keep_actions: bool) -> dict[str, Any]:
+    @property
+    def calls(self) -> int:
+        """Calls of the network for every window, as the config has them."""
+        return self.config.stitcher.sampling.steps
+
+    def measure(self, variant: Variant) -> dict[str, Any]:
         """Repair all trajectories and measure what became of them."""
         begin = time.process_time()
-        found = [repair(self.data.observations[own], own, number) for number, own in enumerate(self.rows)]
+        found = [variant.repair(self.data.observations[own], own, number) for number, own in enumerate(self.rows)]
         seconds = time.process_time() - begin
         states, made = (np.stack([part[n] for part in found]) for n in (0, 1))
-        aug = self._augmented(states, made, keep_actions)
+        aug = self._augmented(states, made, variant.keep_actions)
         return {
             "made": float((made > 0).mean()),
             "off_data": _share(~self.manifold.is_on(states[made > 0])),
@@ -204,7 +221,7 @@ def fade(states: Array, rows: Array, number: int, observations: Array) -> tuple[
     return faded, made
 
 
-def generated(study: Study, refinement: RefinementConfig, calls: int | None = None) -> Repair:
+def generated(study: Study, refinement: RefinementConfig, calls: int) -> Repair:
     stitcher, quaternions = train_stitcher(study, refinement, calls), study.data.meta.quaternions
 
     def repair(states: Array, rows: Array, number: int) -> tuple[Array, Array]:
@@ -216,7 +233,7 @@ def generated(study: Study, refinement: RefinementConfig, calls: int | None = No
 
 def partly(study: Study, renoised: float | None = None, held: int | None = None) -> Repair:
     """Whole segments by the network of whole segments: from a noised recorded segment, or with a recorded rest."""
-    stitcher, quaternions = train_stitcher(study, RefinementConfig()), study.data.meta.quaternions
+    stitcher, quaternions = train_stitcher(study, RefinementConfig(), study.calls), study.data.meta.quaternions
     tokens = stitcher.sizes["tokens"]
 
     @torch.inference_mode()
@@ -234,7 +251,7 @@ def partly(study: Study, renoised: float | None = None, held: int | None = None)
         if renoised is None:
             sampled = diffusion.sample(denoise, known, mask, stitcher.config.sampling, generator)
         else:
-            sampled = resolve(denoise, known, mask, renoised, stitcher.config.sampling.steps, generator)
+            sampled = resolve(denoise, known, mask, renoised, fewer_calls(renoised, study.calls), generator)
         drawn = stitcher.scale.inverse(line + stitcher.deviation * sampled).numpy()
         new = np.flatnonzero(~mask[:, 0].numpy())
         repaired, made = states.copy(), np.zeros(len(rows), dtype=np.uint8)
@@ -246,10 +263,10 @@ def partly(study: Study, renoised: float | None = None, held: int | None = None)
 
 
 def resolve(
-    denoise: diffusion.Denoiser, known: Any, mask: Any, first: float, steps: int, generator: torch.Generator
+    denoise: diffusion.Denoiser, known: Any, mask: Any, first: float, calls: int, generator: torch.Generator
 ) -> Any:
-    """DDIM from known sequences that are noised to time `first`; with fewer calls, since the way is shorter."""
-    times = torch.linspace(first, diffusion.FIRST_TIME, max(2, round(first * steps)) + 1)
+    """DDIM from known sequences that are noised to time `first`."""
+    times = torch.linspace(first, diffusion.FIRST_TIME, calls + 1)
     noise = torch.randn(known.shape, generator=generator)
     sequence = torch.where(mask, known, diffusion.noised(known, times[:1].expand(len(known)), noise))
     for now_, next_ in pairwise(times):
@@ -260,39 +277,39 @@ def resolve(
     return sequence
 
 
-def train_stitcher(study: Study, refinement: RefinementConfig, calls: int | None = None) -> Stitcher:
+def fewer_calls(first: float, calls: int) -> int:
+    """From a time between 0 and 1 on the way is shorter."""
+    return max(2, round(first * calls))
+
+
+def train_stitcher(study: Study, refinement: RefinementConfig, calls: int) -> Stitcher:
     """The stitcher of windows of this size, trained once however often it is called when it refines."""
     sizes, label = refinement.sizes(study.config.stitching.segment), "stitcher of {tokens}"
     config = study.config.stitcher
-    config = replace(config, sampling=replace(config.sampling, steps=calls or config.sampling.steps))
+    config = replace(config, sampling=replace(config.sampling, steps=calls))
     return load_or_train(Stitcher, config, study.data, SEED, label.format(**sizes), sizes).eval()
 
 
 # ---------------------------------------------------------------------------------------------------------------- rows
 
 
-def variants(study: Study) -> dict[str, tuple[Repair, bool]]:
-    """Every way of repairing, and whether recorded actions are kept where states are."""
-    observations = study.data.observations
-    found: dict[str, tuple[Repair, bool]] = {
-        "unrefined": (unrefined, True),
-        f"fade {FADE}": (lambda *own: fade(*own, observations), True),
-        "whole": (generated(study, RefinementConfig()), False),
-    }
-    found |= {f"renoised {time_}": (partly(study, renoised=time_), True) for time_ in RENOISED}
-    found |= {f"held {count}": (partly(study, held=count), True) for count in HELD}
-    for count, context in LOCAL:
-        for draws in (0, 3):
-            refinement = RefinementConfig(count, context, draws, keep_actions=True)
-            label = f"local {count}, context {context}{', checked' if draws else ''}"
-            found[label] = (generated(study, refinement), True)
-    own = study.config.refinement
-    for calls in CALLS:
-        found[f"local {own.generated}, context {own.context}, checked, {calls} calls"] = (
-            generated(study, own, calls),
-            True,
-        )
-    return found
+def variants(study: Study) -> list[Variant]:
+    """Every way to repair joins."""
+    observations, usual, own = study.data.observations, study.calls, study.config.refinement
+    local = [RefinementConfig(*size, draws, keep_actions=True) for size in LOCAL for draws in (0, own.draws)]
+    return [
+        Variant("unrefined", unrefined),
+        Variant(f"fade {FADE}", lambda *parts: fade(*parts, observations)),
+        Variant("whole", generated(study, RefinementConfig(), usual), usual, keep_actions=False),
+        *(Variant(f"renoised {first}", partly(study, renoised=first), fewer_calls(first, usual)) for first in RENOISED),
+        *(Variant(f"held {count}", partly(study, held=count), usual) for count in HELD),
+        *(Variant(named(size), generated(study, size, usual), usual) for size in local),
+        *(Variant(named(own), generated(study, own, calls), calls) for calls in CALLS if calls != usual),
+    ]
+
+
+def named(local: RefinementConfig) -> str:
+    return f"local {local.generated}, context {local.context}" + (", checked" if local.draws else "")
 
 
 def run(
@@ -308,10 +325,9 @@ def run(
         config = config.replace_at("stitcher.training.steps", steps)
     study, stitching = prepare_study(data, config, trajectories), config.stitching
 
-    def keep_row(own: Study, shortlist: int | None, label: str, repair: Repair, keep_actions: bool) -> None:
-        measured = own.measure(repair, keep_actions=keep_actions)
-        row = {"dataset": name, "shortlist": shortlist, "variant": label, "trajectories": trajectories}
-        row |= {"steps": steps, **measured}
+    def keep_row(own: Study, shortlist: int | None, variant: Variant) -> None:
+        row = {"dataset": name, "shortlist": shortlist, "variant": variant.name, "calls": variant.calls}
+        row |= {"trajectories": trajectories, "steps": steps, **own.measure(variant)}
         row |= {"commit": code_version(), "date": now()}
         print(json.dumps(row), flush=True)
         if keep:
@@ -319,9 +335,9 @@ def run(
 
     if stitching.shortlist is not None:
         nearest = stitch(data, config, replace(stitching, shortlist=None), trajectories)
-        keep_row(replace(study, rows=nearest), None, "unrefined", unrefined, True)
-    for label, (repair, keep_actions) in variants(study).items():
-        keep_row(study, stitching.shortlist, label, repair, keep_actions)
+        keep_row(replace(study, rows=nearest), None, Variant("unrefined", unrefined))
+    for variant in variants(study):
+        keep_row(study, stitching.shortlist, variant)
 
 
 def main() -> None:

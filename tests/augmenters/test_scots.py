@@ -22,7 +22,7 @@ from scots.core.errors import BadInput
 from scots.data import formats
 from scots.data.shards import validation_path
 from scots.data.trajectories import Meta, Trajectories
-from scots.datasets import toy
+from scots.datasets import streets, toy
 from scots.datasets.specs import SPECS, spec_of
 from scots.reporting.quality import measure_quality
 
@@ -186,6 +186,24 @@ def test_own_tracks_without_actions_or_environment(tmp_path: Path, capsys: pytes
     data = formats.read(out)
     assert (len(data), data.actions) == (4, None)
     assert data.meta.position == (0, 1)
+
+
+@pytest.mark.slow
+def test_street_tracks_come_out_as_clean_as_they_went_in(tmp_path: Path):
+    """By their map, which nothing that learns has seen; networks of two steps leave the streets where none checks."""
+    streets.write_csv(tmp_path / "tracks", files=30, seed=12)
+    data = formats.read(tmp_path / "tracks")
+    hardly = {"trajectories": 50, "embedding.training.steps": 5, "stitcher.training.steps": 2}
+    shares = {}
+    for draws in (3, 0):
+        config = SCOTS.configure(spec_of(data), "smoke").replace_at("refinement.draws", draws)
+        for path, value in hardly.items():
+            config = config.replace_at(path, value)
+        aug = augment(data, config, tmp_path / f"{draws}.npz", workers=1)
+        shares[draws] = 1 - streets.Streets().on_street(aug.positions).mean()
+    assert streets.Streets().on_street(data.positions).all()
+    assert shares[3] < 0.001
+    assert shares[0] > 0.005
 
 
 @pytest.mark.slow

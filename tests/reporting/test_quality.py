@@ -346,6 +346,26 @@ def test_report_on_tracks_without_environment_actions_or_names(tmp_path: Path):
     assert rows[0]["date"] <= now()
 
 
+def test_the_report_says_what_was_kept_and_how_joins_were_repaired():
+    walks = np.cumsum(np.random.default_rng(0).normal(size=(6, 40, 2)), axis=1)
+    data, config = tracks(*walks), ScotsConfig().replace_at("stitching.segment", 11)
+    meta = AUGMENTERS["scots"].job(data, config, 0, "laptop").meta
+    draws = np.zeros(31, dtype=np.uint8)
+    draws[[10, 11, 12]] = 1  # around the first join; the second stays as recorded, and then the walk goes on
+    rows = [*range(11), *range(50, 60), *range(60, 70)]
+    other = [*range(11), *range(50, 60), *range(90, 100)]
+    generated = np.concatenate([draws, np.zeros(31, dtype=np.uint8)])
+    found = measure_quality(data, stitched(data, rows, other, meta=meta, generated=generated))
+    text = " ".join(repr(found).split())
+    assert "joins that went on in the same episode 25.0%" in text
+    assert "joins by the draw that lay on the data 33.3% first draw, 0.0% drawn again, 66.7% left as recorded" in text
+    for measure in ("precision: augmented states", "recall: recorded states", "original fine cells, visited by"):
+        assert measure in text
+    row = quality_row(found)
+    assert row["repairs"] == found.kept.repairs
+    assert row["step_length_wasserstein"] == found.motion.step_length.wasserstein
+
+
 def test_an_encoder_that_is_given_adds_latent_cells():
     class Identity(Euclidean):
         def encode(self, observations):

@@ -42,6 +42,24 @@ def test_the_table_of_the_readme_is_not_stale():
     assert readme == updated_readme(readme, ROOT / "results"), "run `make results`"
 
 
+def tables_of(markdown: str) -> list[list[dict[str, str]]]:
+    """Every table, line by line."""
+    tables = []
+    for block in re.findall(r"(?:^\|.*\n)+", markdown, re.MULTILINE):
+        header, _, *lines = ([cell.strip() for cell in line.strip("|").split("|")] for line in block.splitlines())
+        tables.append([dict(zip(header, line, strict=True)) for line in lines])
+    return tables
+
+
+def test_the_figures_of_the_chosen_refinement_are_those_of_the_rows():
+    chosen, every = (
+        next(table for table in tables_of(text) if {"variant", "calls"} <= table[0].keys())
+        for text in ((ROOT / "docs" / "method.md").read_text(), page(ROOT / "results"))
+    )
+    measured = [{title: line[title] for title in chosen[0]} for line in every]
+    assert [line for line in chosen if line not in measured] == []
+
+
 def test_the_pages_show_one_profile_and_whole_tasks(tmp_path: Path):
     row = an_evaluation()
     lines = [json.dumps(row)]
@@ -335,7 +353,7 @@ def test_learning_curves_name_their_trainings_and_the_commands_that_made_them(tm
 
 def test_a_study_has_a_section_only_where_it_was_measured(tmp_path: Path):
     assert "Ways to repair joins" not in results_document(tmp_path).markdown()
-    row = {"dataset": "street tracks", "shortlist": 100, "variant": "whole", "steps": None}
+    row = {"dataset": "street tracks", "shortlist": 100, "variant": "whole", "calls": None, "steps": None}
     row |= {"made": 0.96, "off_street": 0.25}
     older = row | {"off_street": 0.5, "commit": "0123456789ab", "date": "2025-01-01"}
     append_rows(tmp_path / "joins.jsonl", [row | {"commit": "abcdef012345", "date": "2026-01-01"}, older])
@@ -344,4 +362,19 @@ def test_a_study_has_a_section_only_where_it_was_measured(tmp_path: Path):
     assert (
         "| street tracks | whole | 96.0% | 25.00% | abcdef0 |" in text
     )  # the newest row; what nobody measured is left out
+    assert "Neighbours that fit" not in text  # which unrefined joins tell
     assert "Dynamic MSE at joins |" not in text.split("Ways to repair joins")[1]
+
+
+def test_neighbours_are_compared_by_their_joins_before_refinement(tmp_path: Path):
+    row = {"dataset": "maze", "variant": "unrefined", "calls": None, "steps": None, "made": 0.0, "date": "2026-01-01"}
+    row |= {"commit": "abcdef012345", "own_continuation": 0.05}
+    nearest = row | {"shortlist": None, "gap": {"position": 1.0, "velocities": 4.0}}
+    fitting = row | {"shortlist": 100, "gap": {"position": 1.25, "velocities": 2.0}}
+    refined = fitting | {"variant": "whole", "gap": {"position": 0.5, "velocities": 0.5}}
+    append_rows(tmp_path / "joins.jsonl", [nearest, fitting, refined])
+    section = page(tmp_path).split("## Neighbours that fit in posture")[1]
+    assert "| dataset | scored | own continuation | gap, position | gap, velocities | commit |" in section
+    assert "| maze | nearest latents | 5.0% | 1.00 | 4.00 | abcdef0 |" in section
+    assert "| maze | nearest states of 100 | 5.0% | 1.25 | 2.00 | abcdef0 |" in section
+    assert "0.50" not in section

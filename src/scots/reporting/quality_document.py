@@ -261,6 +261,7 @@ def _fidelity_row(quality: Quality) -> dict[str, Any]:
         "original_fine_cells_equal": quality.coverage.original,
         "augmented_fine_cells_equal": quality.coverage.augmented,
         "step_length_ks": motion.step_length.ks if motion else None,
+        "step_length_wasserstein": motion.step_length.wasserstein if motion else None,
         "recorded_states": kept.states if kept else None,
         "recorded_transitions": kept.actions if kept else None,
         "own_continuation": kept.own_continuation if kept else None,

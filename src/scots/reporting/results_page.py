@@ -292,11 +292,14 @@ def _plans_table(rows: Sequence[Row], study: str) -> TableBlock:
 
 
 _QUALITY_NOTE = f"""A row is what its command made at or before its commit: the settings of a recipe change with the
-code. Arrows lead from the original to the augmented data or, at joins, from before to after refinement. The step ratio
-divides the median length of refined steps at joins by that inside segments. Dynamic MSE is the squared distance between
-the next state and the state the simulator reaches under the labelled action: its median, and its 90 % quantile in
-brackets. The rank correlation is that of latent distance with the length of the shortest path, for pairs of states at
-most {NEAR_CELLS} maze cells apart. [report.md](report.md) says what the other measures are."""
+code. Arrows lead from the original to the augmented data or, at joins, from before to after refinement. Fine cells are
+those that were recorded, and the share of them that equal numbers of states visit. Own continuation is the share of
+joins at which the walk goes on in the same episode. The step ratio divides the median length of refined steps at joins
+by that inside segments. Dynamic MSE is the squared distance between the next state and the state the simulator reaches
+under the labelled action: its median, and its 90 % quantile in brackets. Relabelled is that of recorded steps with
+labelled actions, the floor of all labelled steps; steps with their recorded actions are below it. The rank correlation
+is that of latent distance with the length of the shortest path, for pairs of states at most {NEAR_CELLS} maze cells
+apart. [report.md](report.md) says what the other measures are."""
 
 _QUALITY_COLUMNS: dict[str, Callable[[Row], str]] = {
     "dataset": lambda row: f"{row['dataset']}",
@@ -311,14 +314,18 @@ _QUALITY_COLUMNS: dict[str, Callable[[Row], str]] = {
     "trajectories": lambda row: _pair(row, "trajectories", "{:,}"),
     "states": lambda row: _pair(row, "states", "{:,}"),
     "cells visited": lambda row: _pair(row, "cells", "{:.0%}"),
+    "fine cells": lambda row: _pair(row, "fine_cells_equal", "{:.0%}"),
+    "recall": lambda row: _number(row.get("recall"), "{:.0%}"),
     "cells per trajectory": lambda row: _pair(row, "cells_per_trajectory", "{:.0f}"),
     "states in walls": lambda row: _number(row["augmented_states_in_walls"], "{:.3%}"),
+    "own continuation": lambda row: _number(row.get("own_continuation"), "{:.1%}"),
     "step ratio": lambda row: _number(row["join_ratio_position"], "{:.2f}"),
     "Dynamic MSE at joins": lambda row: (
         f"{_dynamic_mse(row, 'unrefined_joins')} → {_dynamic_mse(row, 'refined_joins')}"
     ),
     "Dynamic MSE inside": lambda row: _dynamic_mse(row, "inside"),
-    "Dynamic MSE per step": lambda row: _number(row.get("dynamic_mse_per_step"), "{:.2g}"),
+    "Dynamic MSE per step": lambda row: _short(row.get("dynamic_mse_per_step")),
+    "relabelled": lambda row: _short(row.get("dynamic_mse_relabelled")),
     "rank correlation": lambda row: _number(row["rank_correlation_near"], "{:.3f}"),
 }
 """Columns of the quality table: title -> cell of a row. Columns that no row fills are left out: old rows lack some."""
@@ -328,8 +335,13 @@ def _number(value: float | None, pattern: str) -> str:
     return "-" if value is None else pattern.format(value)
 
 
+def _short(value: float | None) -> str:
+    return "-" if value is None else short_number(value)
+
+
 def _pair(row: Row, name: str, pattern: str) -> str:
-    return f"{pattern.format(row[f'original_{name}'])} → {pattern.format(row[f'augmented_{name}'])}"
+    before, after = row.get(f"original_{name}"), row.get(f"augmented_{name}")
+    return "-" if before is None else f"{pattern.format(before)} → {pattern.format(after)}"
 
 
 def _dynamic_mse(row: Row, kind: str) -> str:
