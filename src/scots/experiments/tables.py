@@ -214,9 +214,13 @@ TABLES: dict[str, ResultTable] = {
     "replanning": ResultTable(
         "When to plan again (the paper's Table 3)",
         {
+            "GSC-once": _composed("gsc", None, _ONCE),
+            "GSC": _composed("gsc", None, _BY_CLOCK),
+            "GSC, when late": _composed("gsc"),
             "CD-once": _composed("cd", None, _ONCE),
             "CD": _composed("cd", None, _BY_CLOCK),
             "CD, when late": _composed("cd"),
+            "CD, when late or astray": _composed("cd", None, _LATE_OR_ASTRAY),
             "SCoTS-once": _with(_ONCE),
             "SCoTS": _with(_BY_CLOCK),
             "SCoTS, when late": _scots,
@@ -231,6 +235,7 @@ TABLES: dict[str, ResultTable] = {
         series={
             "SCoTS": {"once": "SCoTS-once", "every 50 steps": "SCoTS", "when late": "SCoTS, when late"},
             "CD": {"once": "CD-once", "every 50 steps": "CD", "when late": "CD, when late"},
+            "GSC": {"once": "GSC-once", "every 50 steps": "GSC", "when late": "GSC, when late"},
         },
         details=("failures",),
     ),

@@ -25,7 +25,7 @@ Panels = dict[str, dict[str, Line]]
 """Dataset -> method -> line."""
 
 _PANEL = 3.3  # inches
-_COLOURS = ("#2e6f95", "#e07a1f")
+_COLOURS = ("#2e6f95", "#e07a1f", "#6b8e4e")
 
 
 def panels_of(table: ResultTable, rows: Sequence[Row]) -> Panels:
@@ -58,7 +58,7 @@ def comparison_figure(table: ResultTable, panels: Panels) -> Figure:
 
 
 def _draw_lines(axes: Axes, table: ResultTable, lines: dict[str, Line]) -> None:
-    for number, ((method, columns), colour) in enumerate(zip(table.series.items(), _COLOURS, strict=True)):
+    for number, ((method, columns), colour) in enumerate(zip(table.series.items(), _COLOURS, strict=False)):
         places, line = list(columns), lines.get(method, {})
         x = [places.index(place) + 0.08 * number for place in line]  # side by side where they agree
         means = [100 * rate.mean for rate in line.values()]
