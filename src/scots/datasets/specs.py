@@ -259,9 +259,9 @@ _OUR_ANTS: dict[Kind, dict[str, Any]] = {  # by trials on the oracle's paths wit
 }
 _MINUTES: dict[Body, dict[str, float]] = {
     "point": {"collect": 1, "augment": 6, "search": 1, "planner": 9, "agent": 3, "evaluate": 1},
-    "ant": {"collect": 6, "augment": 45, "search": 2, "planner": 15, "agent": 8, "evaluate": 8},
+    "ant": {"collect": 6, "augment": 8, "search": 1, "planner": 13, "agent": 3, "evaluate": 4},
 }
-_MINUTES_OF: dict[str, float] = {"augment synther": 30, "agent alone": 20, "planner cd": 35, "planner gsc": 35}
+_MINUTES_OF: dict[str, float] = {"augment synther": 30, "agent alone": 20, "planner cd": 18, "planner gsc": 18}
 
 
 def maze_collection(body: Body, maze: str, kind: Kind) -> MazeCollection:
