@@ -28,7 +28,7 @@ class NoiseBridge:
         self.tokens, self.spacing = tokens, spacing
         self.calls: list[int] = []
 
-    def draw(self, ends: Array, rng: Sequence[np.random.Generator]) -> Array:
+    def draw(self, ends: Array, rng: Sequence[np.random.Generator], delays: Array | None = None) -> Array:
         assert len(ends) == len(rng)
         assert np.isfinite(ends).all()
         self.calls.append(len(ends))

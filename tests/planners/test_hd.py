@@ -345,6 +345,18 @@ def test_a_plan_that_is_told_when_to_arrive_waits_at_the_goal_from_then_on():
         assert (waypoints[1:arrived] != own_goal).any(axis=1).all()
 
 
+def test_a_sequence_arrives_by_its_delay_later_than_estimated():
+    model = planner(TOLD)
+    high, ends = model.bridges[0], np.repeat(DATA.positions[[[0, 40]]], 3, axis=0)
+    scaled = model.scale(torch.from_numpy(ends[:1]))
+    (estimate,) = model.level("high").arrival.tokens_between(scaled).tolist()
+    delays = np.array([0, 1, 99])
+    drawn = high.draw(ends, rngs(1, 1, 1), delays)
+    arrived = [int((~(sequence == own[1]).all(axis=1)).sum()) for sequence, own in zip(drawn, ends, strict=True)]
+    assert arrived == [min(estimate + delay, high.tokens - 1) for delay in delays]
+    np.testing.assert_allclose(high.draw(ends[:1], rngs(1)), drawn[:1], rtol=1e-3)
+
+
 @given(st.floats(-50, 50), st.integers(2, 20))
 def test_an_estimated_arrival_is_a_token_after_the_first(estimate: float, tokens: int):
     arrival = Arrival(2, tokens, 0.1)

@@ -53,7 +53,7 @@ class Prepared:
     def __init__(self, *sequences: list[tuple[float, float]], spacing: int = STRIDE) -> None:
         self.left, self.tokens, self.spacing = list(sequences), 4, spacing
 
-    def draw(self, ends: Array, rng: Sequence[np.random.Generator]) -> Array:
+    def draw(self, ends: Array, rng: Sequence[np.random.Generator], delays: Array | None = None) -> Array:
         assert len({own.integers(2**60) for own in rng}) == len(rng) == len(ends)  # every candidate draws its own
         drawn, self.left = self.left[: len(ends)], self.left[len(ends) :]
         return np.array(drawn, dtype=np.float32)
@@ -67,7 +67,7 @@ class Straight:
     def __init__(self) -> None:
         self.asked: list[Array] = []
 
-    def draw(self, ends: Array, rng: Sequence[np.random.Generator]) -> Array:
+    def draw(self, ends: Array, rng: Sequence[np.random.Generator], delays: Array | None = None) -> Array:
         self.asked += [ends]
         start, goal = ends[:, :1], ends[:, 1:]
         length = np.linalg.norm(goal - start, axis=2, keepdims=True)
@@ -82,7 +82,7 @@ class Even:
         self.tokens, self.spacing = tokens, spacing
         self.asked: list[Array] = []
 
-    def draw(self, ends: Array, rng: Sequence[np.random.Generator]) -> Array:
+    def draw(self, ends: Array, rng: Sequence[np.random.Generator], delays: Array | None = None) -> Array:
         self.asked += [ends]
         return ends[:, :1] + np.linspace(0, 1, self.tokens, dtype=np.float32)[:, None] * (ends[:, 1:] - ends[:, :1])
 
@@ -193,6 +193,19 @@ def test_each_gets_the_cheapest_of_its_own_candidates():
     assert bridge.left == []
 
 
+def test_every_other_candidate_arrives_a_token_later_than_estimated():
+    """Where the estimate leaves too little time to go round a wall, all candidates that keep to it go through."""
+
+    class Hurried(Prepared):
+        def draw(self, ends: Array, rng: Sequence[np.random.Generator], delays: Array | None = None) -> Array:
+            assert delays is not None
+            assert delays.tolist() == [0, 1, 0, 0, 1, 0]  # three candidates for each of two
+            return np.where(delays[:, None, None] > 0, AROUND, THROUGH).astype("f4")
+
+    best = BestOf(Hurried(), COST, 3).draw(FAR.repeat(2, axis=0), rngs(2))
+    np.testing.assert_array_equal(best, np.array([AROUND, AROUND], dtype=np.float32))
+
+
 def test_nothing_is_drawn_between_ends_close_to_each_other():
     """A step is half a unit: straight on and wait, from wherever that is."""
     ends = np.array([[[2, 0.5], [14, 0.5]], [[3, 0.5], [3, 1.25]], [[5, 3], [5, 3]]], dtype=np.float32)
@@ -258,7 +271,7 @@ def test_without_bisection_a_faulty_plan_stays():
 class Wandering(Straight):
     """Goes up and down its lane the first time, before it goes to the goal."""
 
-    def draw(self, ends: Array, rng: Sequence[np.random.Generator]) -> Array:
+    def draw(self, ends: Array, rng: Sequence[np.random.Generator], delays: Array | None = None) -> Array:
         direct = super().draw(ends, rng)
         if len(self.asked) == 1:
             direct[0, 1:-1:2, 0] = 10
@@ -331,7 +344,7 @@ class Outline:
 
     tokens, spacing = 4, 3 * STRIDE
 
-    def draw(self, ends: Array, rng: Sequence[np.random.Generator]) -> Array:
+    def draw(self, ends: Array, rng: Sequence[np.random.Generator], delays: Array | None = None) -> Array:
         return np.repeat(np.array([LANE[::3]], dtype=np.float32), len(ends), axis=0)
 
 
@@ -342,7 +355,7 @@ class FaultyOnce(Even):
         super().__init__(4, STRIDE)
         self.fault = fault
 
-    def draw(self, ends: Array, rng: Sequence[np.random.Generator]) -> Array:
+    def draw(self, ends: Array, rng: Sequence[np.random.Generator], delays: Array | None = None) -> Array:
         drawn = super().draw(ends, rng)
         if len(self.asked) == 1:
             drawn.reshape(-1, 2)[self.fault // 3 * 4 + self.fault % 3, 1] = 3.25

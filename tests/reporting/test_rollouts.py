@@ -39,7 +39,7 @@ class Near:
     def __init__(self, tokens: int, spacing: int, noise: float = 0.0) -> None:
         self.tokens, self.spacing, self._noise = tokens, spacing, noise
 
-    def draw(self, ends: Array, rng: Sequence[np.random.Generator]) -> Array:
+    def draw(self, ends: Array, rng: Sequence[np.random.Generator], delays: Array | None = None) -> Array:
         share = np.linspace(0, 1, self.tokens, dtype=np.float32)[None, :, None]
         drawn = ends[:, :1] * (1 - share) + ends[:, 1:] * share
         drawn[:, 1:-1] += np.stack([own.normal(0, self._noise, size=(self.tokens - 2, 2)) for own in rng])

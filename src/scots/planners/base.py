@@ -79,11 +79,18 @@ class Bridge(Protocol):
         """Sequences (B, tokens, P) between first and last positions (B, 2, P), which are kept to the bit."""
 
 
+class TimedBridge(Bridge, Protocol):
+    """A bridge that may estimate when its sequences arrive, and can be told to arrive later."""
+
+    def draw(self, ends: Array, rng: Rngs, delays: Array | None = None) -> Array:
+        """The same, by `delays` (B,) tokens later than estimated; without an estimate they change nothing."""
+
+
 class BridgingPlanner(Planner, Protocol):
     """A planner whose parts can be drawn one by one, so that a search can choose among several draws of each."""
 
     @property
-    def bridges(self) -> Sequence[Bridge]:
+    def bridges(self) -> Sequence[TimedBridge]:
         """From coarse to fine: each fills the gaps of the one before, the last has a position for every step."""
 
 

@@ -156,9 +156,9 @@ class Arrival(nn.Module):
         late = last - self(ends)
         return torch.maximum(self.quantile * late, (self.quantile - 1) * late).mean()
 
-    def tokens_between(self, ends: Tensor) -> Tensor:
-        """The token (B,) from which on sequences between these ends (B, 2, P) wait."""
-        return self(ends).ceil().long().clamp(1, self.tokens - 1)
+    def tokens_between(self, ends: Tensor, delays: Tensor | int = 0) -> Tensor:
+        """The token (B,) from which on sequences between these ends (B, 2, P) wait, by `delays` (B,) later."""
+        return (self(ends).ceil().long() + delays).clamp(1, self.tokens - 1)
 
 
 class Level(nn.Module):
@@ -191,7 +191,7 @@ class Level(nn.Module):
         denoising = diffusion.bridge_loss(kind, network, clean, units, generator, density, last=last)
         return denoising + self.arrival.loss(diffusion.ends_of(clean, 1), last)
 
-    def draw(self, kind: Prediction, ends: Tensor, rng: Rngs) -> Tensor:
+    def draw(self, kind: Prediction, ends: Tensor, rng: Rngs, delays: Tensor) -> Tensor:
         """Sequences (B, T, P) between normalised ends (B, 2, P), each from noise of its own generator."""
         shape = (self.tokens, self.columns)
         noise = torch.from_numpy(np.stack([own.standard_normal(shape, dtype=np.float32) for own in rng]))
@@ -199,8 +199,9 @@ class Level(nn.Module):
         settings = self.tokens, self._units(), self.config.sampling
         network = partial(self._predict, self.ema)
         drawn = []
-        for own_ends, own_noise in zip(ends.split(batch), noise.split(batch), strict=True):
-            last = self.arrival.tokens_between(own_ends) if self.arrival else None
+        parts = (ends.split(batch), noise.split(batch), delays.split(batch))
+        for own_ends, own_noise, own_delays in zip(*parts, strict=True):
+            last = self.arrival.tokens_between(own_ends, own_delays) if self.arrival else None
             drawn.append(diffusion.bridge(kind, network, own_ends, *settings, own_noise, last))
         return torch.cat(drawn)
 
@@ -297,13 +298,14 @@ class HierarchicalDiffuser(PlannerModel):
         CoarseToFine(self.bridges).fill_in(plans, first, last)
 
     @torch.inference_mode()
-    def draw(self, name: str, ends: Array, rng: Rngs) -> Array:
+    def draw(self, name: str, ends: Array, rng: Rngs, delays: Array | None = None) -> Array:
         """Sequences (B, T, P) of a level between first and last positions (B, 2, P), which are kept to the bit."""
         if ends.shape[-1] != self.scale.columns:
             raise BadInput(f"this planner expects {self.scale.columns} position columns, got {ends.shape[-1]}")
         kept = ends.astype(np.float32)
         scaled = self.scale(torch.from_numpy(kept).to(self.device))
-        drawn = self.scale.inverse(self.level(name).draw(self.config.prediction, scaled, rng)).cpu().numpy()
+        late = torch.from_numpy(np.zeros(len(ends), dtype=np.int64) if delays is None else delays).to(self.device)
+        drawn = self.scale.inverse(self.level(name).draw(self.config.prediction, scaled, rng, late)).cpu().numpy()
         drawn[:, [0, -1]] = kept  # scaling back and forth would round them
         return drawn
 
@@ -344,9 +346,9 @@ class LevelBridge:
         """Environment steps from one position to the next."""
         return self.planner.config.levels()[self.name].spacing
 
-    def draw(self, ends: Array, rng: Rngs) -> Array:
+    def draw(self, ends: Array, rng: Rngs, delays: Array | None = None) -> Array:
         """Sequences (B, tokens, P) between first and last positions (B, 2, P)."""
-        return self.planner.draw(self.name, ends, rng)
+        return self.planner.draw(self.name, ends, rng, delays)
 
 
 # ---------------------------------------------------------------------------------------------------------- settings

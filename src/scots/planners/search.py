@@ -13,7 +13,7 @@ from scots.core.errors import BadInput
 from scots.data.strides import StrideDistances
 from scots.data.support import Support
 from scots.data.trajectories import Array
-from scots.planners.base import Bridge, BridgingPlanner, CoarseToFine, Plan, Planner, PositionEncoder, Rngs
+from scots.planners.base import BridgingPlanner, CoarseToFine, Plan, Planner, PositionEncoder, Rngs, TimedBridge
 from scots.planners.landmarks import Landmarks
 
 _PROBES = 5  # points on the line between two waypoints that are looked up in the support
@@ -23,6 +23,7 @@ LENGTH_COST = 0.1  # of a step of the plan, in steps that cannot be walked
 _WAITING = 0.1  # a sequence waits where it moves less than this share of its longest move
 _FAULTY = 0.05  # share of a plan's steps that faults and detours may cost before it is bisected
 _BISECTIONS = 3  # levels of bisection at the most
+_ARRIVALS = 2  # candidates arrive when the planner estimates or one token later: estimates may all be too early
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,7 @@ class BestOf:
     Nothing is drawn between ends close to each other, most of them gaps in which a plan waits at the goal.
     """
 
-    def __init__(self, bridge: Bridge, cost: PlanCost, candidates: int) -> None:
+    def __init__(self, bridge: TimedBridge, cost: PlanCost, candidates: int) -> None:
         self._bridge, self._cost, self._candidates = bridge, cost, candidates
         self.tokens, self.spacing = bridge.tokens, bridge.spacing
 
@@ -123,7 +124,8 @@ class BestOf:
     def cheapest(self, ends: Array, rng: Rngs, present: Array | None = None) -> Array:
         """The cheapest of the candidates between each two ends (B, 2, P), and of what is present (B, tokens, P)."""
         streams = [child for own in rng for child in own.spawn(self._candidates)]
-        drawn = self._bridge.draw(np.repeat(ends, self._candidates, axis=0), streams)
+        delays = np.tile(np.arange(self._candidates) % _ARRIVALS, len(ends))
+        drawn = self._bridge.draw(np.repeat(ends, self._candidates, axis=0), streams, delays)
         drawn = drawn.reshape(len(ends), self._candidates, *drawn.shape[1:])
         if present is not None:
             drawn = np.concatenate([present[:, None], drawn], axis=1)
