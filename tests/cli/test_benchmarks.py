@@ -71,6 +71,10 @@ PROMISED = {
         rf"{name}: 3 plans of 3 chunks, \d+ network calls together .*one at a time .*: ratio \d+\.\d \(target"
         for name in ("cd, interleaved", "cd, parallel", "gsc")
     ],
+    "chunks": [
+        rf'"way": "{way}", "plans": 3, "chunks": \d\.\d+, "clean": [01]\.\d+, .*"in_walls": [01]\.\d+, "commit": ".+"'
+        for way in ("one chunk, ends of recorded windows", "CD", "CD, 40 candidates", "GSC")
+    ],
     "plans": [
         rf'"study": "{study}", .*"variant": "{re.escape(variant)}", .*"clean_pairs": [01]\.\d+, "clean_tasks": \[.*\], '
         r'"positions_in_walls": [01]\.\d+, "commit": ".+", "date": "20.+"'

@@ -232,5 +232,27 @@ _CURVES = Study(
         there. Starts and goals are not those of the tables above (evaluation seed 100): settings are chosen here.""",
 )
 
-STUDIES = (_RECORDED, _JOINS, _NEIGHBOURS, _STREETS, _OWN_MAZE, _CURVES)
+_CHUNKS = Study(
+    title="Plans of chunks: where they leave the free space",
+    file="chunks.jsonl",
+    key=("dataset", "steps", "way"),
+    command=lambda row: f"python benchmarks/chunks.py cd --data {row['dataset']}.npz --keep results/chunks.jsonl",
+    columns={
+        "dataset": _text("dataset"),
+        "training steps": _text("steps", "{:,}"),
+        "plans by": _text("way"),
+        "chunks of a plan": _text("chunks", "{:.1f}"),
+        "clean": _share("clean", 0),
+        "clean, of four chunks and more": _share("clean_many", 0),
+        "positions in walls": _share("in_walls"),
+        "commit": lambda row: row["commit"][:7],
+    },
+    note="""100 plans each, by the same weights: nothing is trained for a line. A plan is clean if none of its positions
+        lies inside a wall. One chunk is drawn between the ends of recorded windows, plans of many between random cells
+        of the maze; the first line of CD and that of GSC have the settings of profile `laptop`, the others differ in
+        one. Starts and goals are those of no evaluation.""",
+)
+
+
+STUDIES = (_RECORDED, _JOINS, _NEIGHBOURS, _STREETS, _OWN_MAZE, _CHUNKS, _CURVES)
 """In the order of the page."""
