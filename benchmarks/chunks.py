@@ -9,6 +9,7 @@ goals that no evaluation uses; the single chunk is between the ends of recorded 
 
 import argparse
 import json
+import os
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -118,6 +119,7 @@ def main() -> None:
     torch.set_num_threads(1)
     if options.smoke:
         with tempfile.TemporaryDirectory() as folder:
+            os.environ["SCOTS_HOME"] = folder
             run_smoke(Path(folder))
     elif options.path is None or options.data is None:
         parser.error("give the folder of a planner and --data, or --smoke")
