@@ -204,6 +204,14 @@ def test_a_threshold_that_was_switched_off_is_switched_off_by_the_command(monkey
     assert made_by(command, monkeypatch, data) == [("scots", config, 0)]
 
 
+def test_positions_that_a_planner_learns_from_are_asked_for():
+    """A planner's data is made of positions without being told; `scots augment` has to be."""
+    config = AUGMENTERS["scots"].configure(spec_of(DATA), "smoke").replace_at("columns", "position")
+    settings = dataclasses.replace(settings_of(config), changes={})
+    assert settings.label == "scots, columns=position"
+    assert "'columns=\"position\"'" in augment_command("maze", settings, "aug.npz")
+
+
 def test_what_is_usual_is_left_out_of_the_command():
     name = "pointmaze-giant-stitch-v0"
     data = dataclasses.replace(DATA, meta=SPECS[name].collection.meta())

@@ -54,9 +54,15 @@ class AugmentationSettings(Config):
     config_fingerprint: str  # or that of the data, where it tells no config
 
     @property
+    def asked(self) -> dict[str, Any]:
+        """What `scots augment` has to be told to make such data: the changes, and the columns that a planner wants."""
+        only_positions = self.config.get("columns") == "position"
+        return ({"columns": "position"} if only_positions else {}) | self.changes
+
+    @property
     def label(self) -> str:
-        """The augmenter and what was changed: "scots", "scots, trajectories=400"."""
-        return ", ".join([self.augmenter, *(f"{path}={_shown(value)}" for path, value in self.changes.items())])
+        """The augmenter and what it was asked for: "scots", "scots, trajectories=400"."""
+        return ", ".join([self.augmenter, *(f"{path}={_shown(value)}" for path, value in self.asked.items())])
 
     @property
     def scale(self) -> str | None:
@@ -92,8 +98,8 @@ def augment_command(dataset: str, settings: AugmentationSettings, out: str) -> s
     words = ["scots", "augment", dataset, "--out", out]
     words += ["--augmenter", settings.augmenter] if settings.augmenter != "scots" else []
     words += ["--profile", settings.profile] if settings.profile not in (None, "laptop") else []
-    own = {path: value for path, value in settings.changes.items() if path in _OPTIONS and value is not None}
-    others = [f"{path}={json.dumps(value)}" for path, value in settings.changes.items() if path not in own]
+    own = {path: value for path, value in settings.asked.items() if path in _OPTIONS and value is not None}
+    others = [f"{path}={json.dumps(value)}" for path, value in settings.asked.items() if path not in own]
     words += [word for path, value in own.items() for word in _option(path, value)]
     words += ["--set", *others] if others else []
     return shlex.join([*words, *(["--seed", str(settings.seed)] if settings.seed else [])])
