@@ -19,7 +19,7 @@ from scots.augmenters.settings import ScotsConfig
 from scots.cli import Command, main
 from scots.data import formats
 from scots.data.trajectories import Meta, Trajectories
-from scots.datasets import loading, toy
+from scots.datasets import loading, streets, toy
 from scots.datasets.specs import spec_of
 from scots.reporting import plots
 from scots.reporting.dynamics import Dynamics
@@ -168,16 +168,17 @@ def test_every_command_of_the_results_page_can_be_typed(tmp_path: Path, monkeypa
 
 
 def read_first_file_of(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run a benchmark until it reads its data: its arguments are right then."""
+    """Run a benchmark until it reads or makes its data: its arguments are right then."""
 
     class Reading(Exception):
         pass
 
-    def read(path: Path | str, **options: object) -> None:
+    def read(*arguments: object, **options: object) -> None:
         raise Reading
 
     monkeypatch.setattr(formats, "read", read)
     monkeypatch.setattr(loading, "load_declared", read)
+    monkeypatch.setattr(streets, "make", read)
     monkeypatch.setattr(sys, "argv", words)
     with pytest.raises(Reading):
         runpy.run_path(str(ROOT / words[0]), run_name="__main__")
