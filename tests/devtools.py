@@ -7,8 +7,8 @@ import json
 import re
 import subprocess
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -120,6 +120,14 @@ class Tab:
         """Touch the screen with one finger."""
         self.call("Input.dispatchTouchEvent", type="touchStart", touchPoints=[{"x": x, "y": y}])
         self.call("Input.dispatchTouchEvent", type="touchEnd", touchPoints=[])
+
+    def tap_until(self, condition: str, target: Callable[[], tuple[float, float]]) -> None:
+        """Tap the target until a condition is true: while a page is busy, a touch may last too long to be a tap."""
+        for _ in range(12):
+            self.tap(*target())
+            with suppress(AssertionError):
+                return self.wait(condition, 5)
+        raise AssertionError(f"taps did not lead to {condition}")
 
     def press(self, key: str, times: int = 1) -> None:
         """Press a key: a character, or a name such as ArrowLeft, Tab, Enter."""

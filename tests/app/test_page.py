@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -158,15 +159,13 @@ def test_a_phone_shows_all_and_a_finger_picks(tab: Tab, page: str):
     tab.open(page, 400, 800, touch=True)
     ready(tab, "farthest")
     for name in ("distance", "stitch", "plan", "watch"):
-        tab.tap(*tab.middle(f"#tab-{name}"))
-        tab.wait(f"!document.getElementById('{name}').hidden && !page.tabs.{name}.question?.busy")  # nothing moves now
+        tab.tap_until(f"!document.getElementById('{name}').hidden", partial(tab.middle, f"#tab-{name}"))
+        tab.wait(f"!page.tabs.{name}.question?.busy")  # nothing moves now
         assert tab.sideways() == 0
         small = "[...document.querySelectorAll('button')].filter(b => b.offsetWidth && b.offsetHeight < 36).length"
         assert tab.value(small) == 0
-    tab.tap(*tab.middle("#tab-distance"))
-    tab.wait("!document.getElementById('distance').hidden")
-    tab.tap(*pixel(tab, (1.0, 1.0)))
-    ready(tab, "From the recorded state (1, 1)")
+    tab.tap_until("!document.getElementById('distance').hidden", partial(tab.middle, "#tab-distance"))
+    tab.tap_until(f"{STATUS}.includes('From the recorded state (1, 1)')", partial(pixel, tab, (1.0, 1.0)))
 
 
 def test_an_answer_that_comes_late_stays_in_its_tab(tab: Tab, page: str):
